@@ -67,8 +67,7 @@ def decide_once() -> float:
     from django.utils import timezone
 
     from webapp.record.runs.admission import reading
-    from webapp.record.runs.admission.deciding import decide
-    from webapp.record.runs.admission.order import in_order
+    from webapp.record.runs.admission.deciding import decide, in_order
 
     runs, seen = reading.runs_at_work(), reading.cluster_seen()
     rows, now = reading.due_submissions(Q(done_at=None)), timezone.now()

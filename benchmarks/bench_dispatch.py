@@ -131,8 +131,8 @@ def running(part: Part) -> Iterator[None]:
 
 def redis_of(home: Path) -> Part:
     """The broker; from here on it is this process's and its children's."""
+    from stack.parts import redis_url
     from stack.ports import free_port
-    from stack.redis import redis_url
 
     port = free_port()
     os.environ["REDIS_URL"] = redis_url(port)

@@ -26,8 +26,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from training.codec import Codec
-from training.driver.attempt import Attempt
 from training.driver.controller import Controller
+from training.driver.snapshot import Attempt
 from training.engines.pool import EnginePool
 from training.flops import ModelShape, Work
 from training.recipe import apply_overrides, load_recipe

@@ -21,7 +21,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from training.addresses import free_address
 from training.recipe import load_recipe
 from training.schema import Resources
-from training.trainer import layers
+from training.trainer import network
 from training.trainer.distributed import Ranks, join, leave
 from training.trainer.layout import Layout
 from training.trainer.loading import Filling, skeleton
@@ -76,7 +76,7 @@ def rank(folder: Path, ranks: Ranks, is_by_layer: bool, results: "multiprocessin
             skeleton(folder) if is_by_layer else load_network(folder), None, load_recipe("tiny/scalerl")
         )
         fill = Filling(networks, folder, "cpu") if is_by_layer else None
-        layers.shard(networks, Layout(Resources(), ranks), torch.float32, fill)
+        network.shard(networks, Layout(Resources(), ranks), torch.float32, fill)
     results.put(peak[0])
     leave()
 

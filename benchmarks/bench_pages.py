@@ -172,7 +172,7 @@ class Live:
         """One more evaluation that no worker came for."""
         from django.utils import timezone
 
-        from webapp.science.curves.run.kept import LATE
+        from webapp.science.curves.run.figure import LATE
 
         self.report()
         type(self.run).objects.filter(pk=self.run.pk).update(refit_wanted_at=timezone.now() - 2 * LATE)

@@ -20,7 +20,7 @@ import numpy as np
 
 import scaling
 from benchmarks.validation import arguments, rate, run_all
-from scaling.cli.words import markdown
+from scaling.cli.options import markdown
 from scaling.compare import compare
 from scaling.course import course_of
 from scaling.curve import Array

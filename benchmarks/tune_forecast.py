@@ -19,9 +19,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from benchmarks.validate_real import of_corpus
-from scaling.calibration import CUTS
-from scaling.cli.words import markdown
-from scaling.corpus import Curve
+from scaling.calibration import CUTS, Curve
+from scaling.cli.options import markdown
 from scaling.curve import Array
 from scaling.extrapolate import PRIOR, Posterior, Prior
 from scaling.points import MIN_POINTS, Points, prepare

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from scaling.axis import fit_axis
-from scaling.cli.words import markdown
-from scaling.corpus import AXES, OWN, Curve, read_along
+from scaling.calibration import AXES, OWN, Curve, read_along
+from scaling.cli.options import markdown
 from scaling.curve import Array
 from scaling.table import TableError
 

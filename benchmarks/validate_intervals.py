@@ -26,7 +26,7 @@ from benchmarks.validation import (
     run_all,
     trials,
 )
-from scaling.cli.words import markdown
+from scaling.cli.options import markdown
 from scaling.compare import compare
 from scaling.seeds import joint, margin
 from scaling.window import propose

@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.validate_real [--corpus DIR_OR_FILE]... [--axis AXIS]
 
 A corpus is a CSV with the columns run, compute and reward, a Parquet file as in `scaling/data/corpus/`, or a folder of
-such files (`scaling.corpus`). `scaling.calibration` says what is scored. Writes Markdown.
+such files (`scaling.calibration`). `scaling.calibration` says what is scored. Writes Markdown.
 """
 
 import argparse
@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from scaling.calibration import AXES, OWN, Curve, read
 from scaling.cli.calibrate import describe, render
-from scaling.corpus import AXES, OWN, Curve, read
 from scaling.table import TableError
 
 

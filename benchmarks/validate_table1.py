@@ -18,7 +18,7 @@ import numpy as np
 import scaling
 from benchmarks.table1 import published_fits
 from benchmarks.validation import NOISES, POINTS, R0, Trial, arguments, evaluate, run_all
-from scaling.cli.words import markdown
+from scaling.cli.options import markdown
 from scaling.models import Fit
 
 TIMES = 4.0

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headroom.beginning import token_from_environment
-from headroom.import_command import add_import, add_server
+from headroom.importing import add_import, add_server
 from headroom.syncing import journals_in, sync
-from headroom.tail_command import add_tail
+from headroom.tailing import add_tail
 from headroom.version import __version__
 
 

@@ -24,8 +24,8 @@ from scipy.special import ndtr
 
 from scaling.curve import Array
 from scaling.extrapolate import Posterior, computes, ends
+from scaling.noise import problem
 from scaling.points import InputError, Points, check_fraction, prepare
-from scaling.saturates import problem
 
 MIN_VALUES = 3
 RATES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)  # p

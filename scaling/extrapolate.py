@@ -31,8 +31,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
 from scaling.curve import Array
+from scaling.noise import noise, problem
 from scaling.points import InputError, Points, check_fraction, prepare
-from scaling.saturates import noise, problem
 
 DRAWS = 2000
 MOST_POINTS = 64  # more are averaged within equal steps of log compute

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scaling.corpus import AXES, OWN, PROVENANCE  # noqa: E402
+from scaling.calibration import AXES, OWN, PROVENANCE  # noqa: E402
 from training.study.corpus import PASS_RATE, Corpus, CorpusRun, read_corpus  # noqa: E402
 
 NAME = "miniature"

@@ -155,7 +155,7 @@ class Supervisor:
     def _start_ray(self) -> str | None:
         if os.environ.get("RAY_ADDRESS") or not self.with_ray:
             return os.environ.get("RAY_ADDRESS")
-        if not parts.ray.RAY_PROGRAM.exists():
+        if not parts.RAY_PROGRAM.exists():
             raise StackError(
                 "Ray is not installed: it comes with headroom[train]; --no-ray starts without it, "
                 "RAY_ADDRESS names a cluster that runs already"
@@ -169,7 +169,7 @@ class Supervisor:
             return url
         port = free_port()
         self._launch(parts.redis_part(self.home, self._log_folder, port))
-        return parts.redis.redis_url(port)
+        return parts.redis_url(port)
 
     def _start_postgres(self) -> str:
         if url := os.environ.get("DATABASE_URL"):

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from stack.environment import ROOT
+from stack.parts import ray_folder
 from stack.ports import free_port
-from stack.ray import ray_folder
 from tests.chaos.network import Network
 from tests.deep import IS_DEEP
 from tests.pretrained import MODEL, have_model

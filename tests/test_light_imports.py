@@ -24,7 +24,7 @@ LIGHT_TRAINING = (
     "training.study",
     "training.tasks",
     "training.verifiers",
-    "training.weights",
+    "training.flops",
 )
 HEAVY = ("celery", "django", "ray", "torch", "transformers", "vllm")
 HEAVY += ("opentelemetry", "prometheus_client", "sentry_sdk")

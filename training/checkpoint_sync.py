@@ -4,10 +4,13 @@ The run folder notes under which id this machine's attempts claimed the store (c
 says the same, the folder is the newer of the two: what it has is taken, and the store fills in what is lost or damaged.
 Where the store was claimed by an attempt on another machine since, the store alone says what the run is: that attempt
 went on from a checkpoint that is there, so what this folder has beyond it is of a run that is no longer this one.
+
+Where a run's checkpoints are: in its folder, and as copies in the store that HEADROOM_CHECKPOINTS_URL may name.
 """
 
 import json
 import logging
+import os
 import shutil
 import threading
 import time
@@ -15,13 +18,14 @@ import uuid
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from training.checkpoint_store import Store, StoreAway, StoreRefused
+from training.checkpoint_store import Store, StoreAway, StoreRefused, open_store
 from training.checkpoints import (
     MARKER,
     Checkpoint,
     CheckpointError,
     checkpoint_to_resume,
     damage_of,
+    drop_superseded,
     order,
     read_checkpoint,
     set_aside,
@@ -301,3 +305,53 @@ def _note(root: Path, store: Store, writers: Sequence[str]) -> None:
     partial = root / f"{NOTE}.partial"
     partial.write_text(json.dumps({"store": store.words, "writers": list(writers)}) + "\n")
     partial.replace(root / NOTE)
+
+
+class KeptCheckpoints:
+    """Those of the run of `run_dir`, of which the newest `keep` stay. `resumes`: this attempt goes on with a run."""
+
+    def __init__(self, run_dir: Path, keep: int, *, resumes: bool) -> None:
+        """Raises StoreAway where a resume cannot ask the store."""
+        self._root, self._keep, self._resumes = run_dir / "checkpoints", keep, resumes
+        self._store = open_store(os.environ.get("HEADROOM_RUN") or run_dir.resolve().name)
+        self._writer = self._found_writer()
+        self.uploads: Uploads | None = None  # what copies to the store, once begun
+
+    def _found_writer(self) -> str | None:
+        """Who writes to the run's place in the store. A resume has to know it."""
+        try:
+            return self._store.writer() if self._store else None
+        except StoreAway:
+            if self._resumes:
+                raise
+            return UNKNOWN
+
+    def to_resume(self) -> Checkpoint | None:
+        """The newest that is whole, in the folder by now; None where there is none. Raises CheckpointError."""
+        if self._store is None:
+            return checkpoint_to_resume(self._root)
+        return resume_with_store(self._store, self._root, self._writer)
+
+    def begin(self, checkpoint: Checkpoint | None) -> Uploads | None:
+        """Be ready to copy. `checkpoint`: from where the run goes on; an earlier attempt may have ended before it was
+        copied. Raises CheckpointError where another run has its place."""
+        if self._store is None:
+            return None
+        self.uploads = Uploads(self._store, self._root, self._keep, resumes=self._resumes, found=self._writer)
+        self.uploads.begin()
+        if checkpoint:
+            self.uploads.offer(checkpoint.folder)
+        return self.uploads
+
+    def end(self, seconds: float) -> None:
+        """Wait so long for the store: what it does not have yet may be the run's last. Then older ones go."""
+        if self.uploads is None:
+            return
+        if not self.uploads.finish(timeout=0):
+            log.warning(
+                "waiting for the checkpoint store, which does not have the last checkpoint yet, for at most %g s",
+                seconds,
+            )
+            if not self.uploads.finish(timeout=seconds):
+                log.warning("given up; the run folder has it, and a resume copies it")
+        drop_superseded(self._root, self._keep, self.uploads.held())

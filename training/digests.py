@@ -1,12 +1,26 @@
-"""What a folder holds, by size and SHA-256 of each file: damage is noticed before anything is made of it."""
+"""What a folder holds, by size and SHA-256 of each file: damage is noticed before anything is made of it.
+
+What a checkpoint notes of its model's files, so that a resume with another model of the same name is refused.
+"""
 
 import hashlib
 import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 THREADS = 8  # hashing lets the interpreter go; ranks write a file each
+# Of config.json: what says how the file was made, and not what the model computes.
+NOT_COMPARED = (
+    "_name_or_path",
+    "transformers_version",
+    "dtype",
+    "torch_dtype",
+    "use_cache",
+    "_attn_implementation",
+)
+TOKENIZER = "tokenizer.json"
 
 
 class DigestError(RuntimeError):
@@ -67,3 +81,10 @@ def _sha256_of_each(files: Iterable[Path]) -> list[str]:
 def _sha256(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def model_identity(folder: Path) -> dict[str, Any]:
+    """Entries of config.json and the SHA-256 of tokenizer.json. Raises OSError or ValueError where they lack."""
+    config = json.loads((folder / "config.json").read_text())
+    kept = {name: value for name, value in config.items() if name not in NOT_COMPARED}
+    return {"config": kept, "tokenizer": hashlib.sha256((folder / TOKENIZER).read_bytes()).hexdigest()}

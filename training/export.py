@@ -15,8 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from training.checkpoints import TRAINER, CheckpointError, complete_by_step, refuse_damaged
 from training.errors import first_line
-from training.trainer.lora import DOWN, SCALE, UP, adapter_of, added, is_adapter
-from training.trainer.network import DTYPES, load_network
+from training.trainer.network import DOWN, DTYPES, SCALE, UP, adapter_of, added, is_adapter, load_network
 
 POLICY = "networks/policy."  # what names of the policy's weights begin with, in a trainer's checkpoint
 SHARD_BYTES = 5 << 30

@@ -14,19 +14,18 @@ from typing import Any
 
 from observability import tracing
 from training import models
-from training.checkpoint_sync import Uploads
+from training.checkpoint_sync import KeptCheckpoints, Uploads
 from training.checkpoints import Checkpoint, newest_checkpoint
 from training.cluster import cluster, machines
 from training.cluster.rewards import RewardWorkers
 from training.codec import Codec
-from training.driver.attempt import Attempt
+from training.digests import model_identity
 from training.driver.controller import Controller, Outcome
+from training.driver.snapshot import Attempt
 from training.engine_choice import EngineChoice, EngineMissing, settle
 from training.errors import is_infrastructure, telling_line
 from training.flops import ModelShape
-from training.kept_checkpoints import KeptCheckpoints
 from training.model_hub import fetch_model
-from training.model_identity import model_identity
 from training.recipe import Recipe, RecipeError, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task

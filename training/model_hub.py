@@ -7,8 +7,8 @@ from pathlib import Path
 
 from training.data.hub import unreachable
 from training.errors import first_line
+from training.flops import WeightsError, count_parameters
 from training.models import HUB_ID, ModelError, default_home, find_model, hub_folder, is_to_be_downloaded
-from training.weights import WeightsError, count_parameters
 
 log = logging.getLogger("training")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from training.chat import ChatTemplate, ChatTemplateError
+from training.flops import WeightsError, count_parameters
 from training.lessons import LESSONS
-from training.weights import WeightsError, count_parameters
 
 BASE_MODEL = "tiny-arithmetic"  # made by `python -m training pretrain`
 HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")

@@ -80,7 +80,7 @@ MIDDLEWARE = [
     "webapp.interfaces.pages.middleware.WithoutNul",
     "webapp.interfaces.pages.middleware.SignedOut",
     "webapp.identity.signin.middleware.SignedInRules",
-    "webapp.interfaces.pages.route_rules.RouteRules",
+    "webapp.interfaces.pages.middleware.RouteRules",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"
@@ -122,7 +122,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 AXES_HANDLER = "webapp.identity.signin.limits.Limits"
-AXES_CLIENT_IP_CALLABLE = "webapp.identity.audit.addresses.client_address"
+AXES_CLIENT_IP_CALLABLE = "webapp.identity.audit.middleware.client_address"
 AXES_FAILURE_LIMIT = 10  # of a person from an address
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who keeps trying cannot keep somebody out for ever
 SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
@@ -201,7 +201,7 @@ HEADROOM_URL = _services.web_url
 ALLOW_PRIVATE_HOSTS = [
     h.strip().lower() for h in os.environ.get("HEADROOM_ALLOW_PRIVATE_HOSTS", "").split(",") if h.strip()
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # batches of what is logged: `webapp.base.bodies`
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # batches of what is logged: `webapp.base.requests`
 # Files of imports (docs/importing.md): at most so many bytes at once; how many days those of imports that did not
 # finish are kept; how many imports are read at the same time.
 FILE_UPLOAD_HANDLERS = ["webapp.interfaces.imports.uploads.Bounded"]
@@ -227,7 +227,7 @@ MODEL_ROOTS = [root.strip() for root in os.environ.get("HEADROOM_MODEL_ROOTS", "
 
 # docs/runs.md: retries after a failure of the infrastructure, unless the run says another number.
 RETRIES = int(os.environ.get("HEADROOM_RETRIES") or 3)
-# Batches of records that trainers together are asked to keep to, in a second (`webapp.record.runs.gathering`).
+# Batches of records that trainers together are asked to keep to, in a second (`webapp.record.runs.selectors`).
 BATCHES_PER_SECOND = float(os.environ.get("HEADROOM_BATCHES_PER_SECOND") or 50)
 # A tracked run of which nothing was heard for so long is lost until it speaks again.
 TRACKED_LOST_MINUTES = float(os.environ.get("HEADROOM_TRACKED_LOST_MINUTES") or 60)

@@ -14,8 +14,8 @@ from celery.signals import (
 )
 
 from observability import context, tracing
-from webapp.base import metrics, origin
-from webapp.operation.observing import serving
+from webapp.base import metrics, nudge
+from webapp.operation.observing import exposition
 from worker import names
 
 HEADER = "request_id"
@@ -45,9 +45,9 @@ def install() -> None:
 
 def serve_metrics(**_: Any) -> None:
     """Where HEADROOM_METRICS_PORT says so, from the worker's main process. Raises ValueError or OSError."""
-    address = serving.wanted_address()
+    address = exposition.wanted_address()
     if address is not None:
-        serving.serve(*address)
+        exposition.serve(*address)
 
 
 def begin(task_id: str, task: Any, args: Any = (), **_: Any) -> None:
@@ -56,7 +56,7 @@ def begin(task_id: str, task: Any, args: Any = (), **_: Any) -> None:
     run = args[0] if args and task.name in OF_A_RUN else ""
     block = ExitStack()
     block.enter_context(context.bound(request_id=request_id, task=task.name, task_id=task_id, run=run))
-    parent = header_of(task.request, origin.TRACE_HEADER)
+    parent = header_of(task.request, nudge.TRACE_HEADER)
     span = tracing.Span()
     if parent:  # rounds that beat asks for are no part of a trace
         name = task.name.rpartition(".")[2]
@@ -78,7 +78,7 @@ def end(task_id: str, task: Any, state: str | None = None, **_: Any) -> None:
 def hand_on(headers: dict[str, Any] | None = None, **_: Any) -> None:
     """A task that asks for another hands on its click."""
     if headers is not None:
-        for name, value in origin.headers().items():
+        for name, value in nudge.headers().items():
             headers.setdefault(name, value)
 
 

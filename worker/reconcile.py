@@ -5,26 +5,19 @@ from collections.abc import Callable, Mapping
 
 from django.utils import timezone
 
-from webapp.base.advisory_locks import only_one
+from webapp.base.claims import only_one
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.record.health.services import forget_old_workers, note_round
-from webapp.record.runs import observation, retrying
+from webapp.record.runs import lifecycle, observation
 from webapp.record.runs.models import Run
 from webapp.record.runs.observation import JobStatus
-from webapp.record.runs.retired_secrets import purge_retired
-from worker.alarms import judge_or_wait
-from worker.alerting import deliver_wanted, fire_wanted
-from worker.cleaning import watch_disk_now
+from webapp.record.runs.tokens import purge_retired
 from worker.cluster import look_at_cluster, look_at_groups
 from worker.dispatch import send_dispatches
 from worker.evaluations import see_to_evaluations
-from worker.forecasts import judge_overdue
-from worker.imports import wish_example, wish_turns
-from worker.logs import keep_logs
-from worker.policies import act_on_overlooked
-from worker.predictions import score_overdue
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
-from worker.refits import refit_or_wait
+from worker.refits import act_on_overlooked, judge_or_wait, judge_overdue, refit_or_wait, score_overdue
+from worker.upkeep import deliver_wanted, fire_wanted, keep_logs, watch_disk_now, wish_example, wish_turns
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +54,7 @@ def observe_jobs() -> int:
     were looked at. A Ray that cannot be asked says nothing about its jobs.
     """
     rows = observation.unfinished_attempts()
-    if not (rows or observation.logs_wanted(1) or retrying.is_wanted()):  # of runs that have all ended
+    if not (rows or observation.logs_wanted(1) or lifecycle.is_retry_wanted()):  # of runs that have all ended
         return 0
     try:
         with connect() as jobs:
@@ -76,8 +69,8 @@ def _compare(jobs: RayJobs, rows: list[observation.Unfinished]) -> None:
     known = jobs.all()
     look_at_groups(jobs, known)
     observation.observe(rows, known, _last_lines(jobs, rows, known))
-    retrying.go_on()
-    retrying.retry_failed({name for name, job in known.items() if job.status in observation.ALIVE})
+    lifecycle.go_on()
+    lifecycle.retry_failed({name for name, job in known.items() if job.status in observation.ALIVE})
     observation.stop_orphans(known, rows)
     read_logs(jobs, known)
 

@@ -4,12 +4,11 @@ from webapp.interfaces.imports.example import bring_example
 from webapp.interfaces.imports.reading import take_turn
 from webapp.reporting.alerts.delivery import deliver_due
 from worker import names
-from worker.alarms import judge_or_wait
 from worker.app import app
-from worker.cleaning import clean_up_alone
 from worker.dispatch import send_dispatches
 from worker.reconcile import reconcile_all
-from worker.refits import refit_or_wait
+from worker.refits import judge_or_wait, refit_or_wait
+from worker.upkeep import clean_up_alone
 
 
 @app.task(name=names.DISPATCH)

@@ -12,8 +12,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from headroom.adapters.beginning import JOURNAL, begin
-from headroom.adapters.clock import StepClock
+from headroom.adapters.beginning import JOURNAL, StepClock, begin
 from headroom.adapters.naming import of_transformers
 from headroom.run import Run
 from headroom.values import to_number

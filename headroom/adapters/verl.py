@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headroom.adapters.beginning import JOURNAL, begin
-from headroom.adapters.clock import StepClock
+from headroom.adapters.beginning import JOURNAL, StepClock, begin
 from headroom.adapters.naming import VERL_BESIDE, of_verl
 from headroom.run import Run
 from headroom.values import to_number

@@ -4,9 +4,8 @@ import argparse
 from pathlib import Path
 
 from scaling.axis import fit_axis
-from scaling.cli.options import CommandError, add_output, fraction, positive, show
-from scaling.cli.words import interval_text, level_text
-from scaling.corpus import AXES, read_along
+from scaling.calibration import AXES, read_along
+from scaling.cli.options import CommandError, add_output, fraction, interval_text, level_text, positive, show
 from scaling.points import InputError
 from scaling.table import TableError
 

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from scaling.calibration import LEVELS, Row, calibrate, refusals
-from scaling.cli.options import CommandError, show
-from scaling.cli.words import level_text, markdown
-from scaling.corpus import AXES, Curve, read
+from scaling.calibration import AXES, LEVELS, Curve, Row, calibrate, read, refusals
+from scaling.cli.options import CommandError, level_text, markdown, show
 from scaling.scores import clopper_pearson
 from scaling.table import TableError
 

@@ -4,9 +4,17 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from scaling.cli import picture
-from scaling.cli.options import add_fitting, add_output, fit_file, positive, show
-from scaling.cli.words import level_text, run_payload, runs_text
+from scaling.cli import options
+from scaling.cli.options import (
+    add_fitting,
+    add_output,
+    fit_file,
+    level_text,
+    positive,
+    run_payload,
+    runs_text,
+    show,
+)
 from scaling.compare import compare
 from scaling.course import course_of
 from scaling.models import Fit
@@ -29,10 +37,10 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    picture.check(args.plot)
+    options.check(args.plot)
     a, b = fit_file(args.a, args), fit_file(args.b, args)
     payload = describe({args.a: a, args.b: b}, args.at)
-    picture.draw(args.plot, lambda plot: plot.compare_figure({args.a: a, args.b: b}))
+    options.draw(args.plot, lambda plot: plot.compare_figure({args.a: a, args.b: b}))
     show(payload, render, args.json)
 
 

@@ -3,9 +3,17 @@
 import argparse
 from collections.abc import Sequence
 
-from scaling.cli import picture
-from scaling.cli.options import add_fitting, add_output, fit_file, positive, show
-from scaling.cli.words import interval_text, level_text, window_text
+from scaling.cli import options
+from scaling.cli.options import (
+    add_fitting,
+    add_output,
+    fit_file,
+    interval_text,
+    level_text,
+    positive,
+    show,
+    window_text,
+)
 from scaling.curve import NAMES
 from scaling.extrapolate import Extrapolation, extrapolate
 from scaling.models import Fit
@@ -30,9 +38,9 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    picture.check(args.plot)
+    options.check(args.plot)
     fitted = fit_file(args.file, args)
-    picture.draw(args.plot, lambda plot: plot.fit_figure(fitted, args.file))
+    options.draw(args.plot, lambda plot: plot.fit_figure(fitted, args.file))
     show(describe(fitted, args.predict), render, args.json)
 
 

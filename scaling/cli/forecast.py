@@ -3,9 +3,8 @@
 import argparse
 from dataclasses import asdict
 
-from scaling.cli import picture
-from scaling.cli.options import add_fitting, add_output, fit_options, fraction, of_file, show
-from scaling.cli.words import level_text
+from scaling.cli import options
+from scaling.cli.options import add_fitting, add_output, fit_options, fraction, level_text, of_file, show
 from scaling.forecast import FRACTIONS, Cutoff, rolling, sentence
 from scaling.table import Table
 
@@ -31,14 +30,14 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    picture.check(args.plot)
+    options.check(args.plot)
 
     def work(table: Table) -> tuple[Table, tuple[Cutoff, ...]]:
         fractions = tuple(args.fraction or FRACTIONS)
         return table, rolling(table.compute, table.reward, fractions, **fit_options(args, table))
 
     table, rows = of_file(args.file, args, work)
-    picture.draw(
+    options.draw(
         args.plot, lambda plot: plot.forecast_figure(table.compute, table.reward, rows, title=args.file)
     )
     show(describe(args, rows), render, args.json)

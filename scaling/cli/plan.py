@@ -6,8 +6,19 @@ from dataclasses import asdict
 from typing import Any
 
 from scaling import plan
-from scaling.cli.options import CommandError, add_fitting, add_output, fit_file, number, positive, show
-from scaling.cli.words import interval_text, level_text, run_payload, runs_text
+from scaling.cli.options import (
+    CommandError,
+    add_fitting,
+    add_output,
+    fit_file,
+    interval_text,
+    level_text,
+    number,
+    positive,
+    run_payload,
+    runs_text,
+    show,
+)
 from scaling.course import Course, course_of
 from scaling.ranking import ALONE, chance, compared
 

@@ -12,8 +12,8 @@ from tests.webapp.reporting.alerts.conftest import receiver  # noqa: F401 (fixtu
 from tests.webapp.reporting.alerts.data import entropy_below, make_rule, report
 from webapp.record.runs import lifecycle
 from webapp.reporting.alerts import channels, delivery, firing
+from webapp.reporting.alerts.firing import notify
 from webapp.reporting.alerts.models import AlertRule, Notice
-from webapp.reporting.alerts.notices import notify
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from webapp.identity.accounts.models import Role
 from webapp.record.runs import ingest
 from webapp.science.curves.services import refit
 from webapp.science.predictions import services
+from webapp.science.predictions.judging import score_run
 from webapp.science.predictions.models import Outcome, Prediction
-from webapp.science.predictions.scoring import score_run
 
 LIVE = 20_000  # milliseconds for what arrives without a reload: a poll, on a busy machine
 FULL = 16.0  # device-hours, the budget; runs begin with half of it

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from stack import redis
+from stack import parts
 from stack.environment import ROOT
 from stack.ports import free_port
 from stack.postgres import start_postgres
@@ -79,8 +79,8 @@ def site(server: Environment) -> Iterator[Site]:
     home = Path(tempfile.mkdtemp(prefix="headroom-site-"))
     database = start_postgres(home / "postgres")
     port, broker_port, metrics_port = free_port(), free_port(), free_port()
-    broker = subprocess.Popen(redis.redis_command(home / "redis", broker_port), stdout=subprocess.DEVNULL)
-    url = redis.redis_url(broker_port)
+    broker = subprocess.Popen(parts.redis_command(home / "redis", broker_port), stdout=subprocess.DEVNULL)
+    url = parts.redis_url(broker_port)
     secrets = compose.env_file()
     made = Site(
         server,
@@ -101,7 +101,7 @@ def site(server: Environment) -> Iterator[Site]:
         },
     )
     try:
-        wait_until(lambda: redis.redis_answers(url), 20, "the broker")
+        wait_until(lambda: parts.redis_answers(url), 20, "the broker")
         yield made
     finally:
         made.stop()

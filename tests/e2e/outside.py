@@ -19,9 +19,8 @@ import httpx
 import psycopg
 
 from stack.environment import ROOT
+from stack.parts import RayPorts, redis_answers, redis_command, redis_url
 from stack.ports import free_port
-from stack.ray import RayPorts
-from stack.redis import redis_answers, redis_command, redis_url
 from tests.waiting import wait_until
 
 PASSWORD = "a-password-of-the-test"

@@ -16,9 +16,8 @@ from training.recipe import Recipe, apply_overrides, load_recipe
 from training.schema import Resources
 from training.trainer import sequences
 from training.trainer.distributed import Ranks, join, leave
-from training.trainer.layers import recompute_layers, shard, whole
 from training.trainer.layout import Layout
-from training.trainer.network import Networks, load_network
+from training.trainer.network import Networks, load_network, recompute_layers, shard, whole
 from training.trainer.trainer import Trainer
 
 pytestmark = [

@@ -118,7 +118,7 @@ def test_one_trace_holds_everything_from_the_click_to_the_gradient_steps(
 def test_a_driver_without_an_endpoint_imports_no_opentelemetry_of_ours(monkeypatch):
     """Every function on the way of a step is called, as it is without the variable."""
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
-    from training.driver.spans import GroupTimes
+    from training.driver.stepmetrics import GroupTimes
 
     times = GroupTimes()
     times.begins(1)

@@ -15,7 +15,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from tests.headroom.conftest import begin, journal_path, quick_and_clean, server  # noqa: F401 (fixtures)
 from tests.webapp.interfaces.api.conftest import client_with, project, user, writer  # noqa: F401 (fixtures)
 from webapp.interfaces.api import health
-from webapp.record.health import schema
+from webapp.record.health import patience
 from webapp.record.runs.models import Attempt, Point, Record, Run
 from worker import names, tasks
 from worker.app import app
@@ -144,4 +144,4 @@ def test_a_web_server_of_the_release_before_is_ready_on_the_newer_database(db, m
     MigrationRecorder.Migration.objects.create(app="runs", name="0999_of_the_release_after")
     monkeypatch.setattr(health, "_is_complete", False)
     assert health._schema() == health.OK
-    assert schema.unknown_migrations() == ["runs.0999_of_the_release_after"]
+    assert patience.unknown_migrations() == ["runs.0999_of_the_release_after"]

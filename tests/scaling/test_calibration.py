@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks.validate_real import main as validate_real
-from scaling.calibration import Said, judge, last_five, rows
+from scaling.calibration import Said, judge, last_five, read, rows
 from scaling.cli import main
 from scaling.cli.calibrate import table
-from scaling.corpus import read
 
 
 def csv(path: Path, text: str) -> Path:

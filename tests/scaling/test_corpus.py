@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scaling.corpus import OWN, provenance, read
+from scaling.calibration import OWN, provenance, read
 from scaling.table import TableError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ from scipy import stats
 
 from scaling import curve, extrapolate
 from scaling.extrapolate import SMALL_GAIN, Posterior, Prior, share
+from scaling.noise import noise
 from scaling.points import InputError, prepare
-from scaling.saturates import noise
 from scaling.simulate import rewards
 
 LENGTH = 2.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.tune_forecast import RANGES, cases_of, main, prior_of, score, task_scores
-from scaling.corpus import Curve
+from scaling.calibration import Curve
 from scaling.extrapolate import PRIOR, Posterior
 
 

@@ -20,7 +20,7 @@ from benchmarks.validation import (
     run_all,
     trials,
 )
-from scaling.cli.words import markdown
+from scaling.cli.options import markdown
 
 MEANS = np.array([0.05, 0.3, 0.61, 0.9])
 

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from stack import environment, outside
+from stack.parts import redis_answers, redis_command, redis_url
 from stack.ports import free_port
-from stack.redis import redis_answers, redis_command, redis_url
 from tests.databases import database_url
 from tests.waiting import wait_until
 

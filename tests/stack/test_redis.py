@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from stack.parts import redis_answers, redis_command, redis_url
 from stack.ports import free_port
-from stack.redis import redis_answers, redis_command, redis_url
 from tests.waiting import wait_until
 
 

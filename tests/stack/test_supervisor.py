@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from stack.environment import ROOT
+from stack.parts import ray_folder
 from stack.ports import free_port
-from stack.ray import ray_folder
 from tests.running_stack import RunningStack, alive, stack_environment
 from tests.waiting import wait_until
 

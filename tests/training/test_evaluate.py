@@ -10,9 +10,9 @@ import pytest
 from training.__main__ import main
 from training.checkpoints import DRIVER, MARKER, TRAINER
 from training.digests import digests_of
-from training.driver.accounting import Usage
 from training.driver.snapshot import RunState, to_files
 from training.driver.staleness import BufferState
+from training.driver.stepmetrics import Usage
 from training.recipe import Recipe, apply_overrides
 from training.trainer.trainer import Trainer
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.training.stores import names, opened, write
 from training.checkpoint_store import URL, Store, StoreAway
-from training.kept_checkpoints import KeptCheckpoints
+from training.checkpoint_sync import KeptCheckpoints
 
 TWO = ["step-00000005", "step-00000010"]
 

@@ -17,8 +17,8 @@ CODE = """
 import sys
 import training.bundles, training.engine_choice, training.recipe, training.records, training.tasks, training.models
 import training.driver.staleness, training.trainer.batching
-import training.chat, training.data.adapters, training.data.problems, training.verifiers, training.weights
-import training.tasks.questions, training.tasks.countdown, training.tasks.mixture
+import training.chat, training.data.adapters, training.data.files, training.verifiers, training.flops
+import training.tasks.dataset, training.tasks.countdown, training.tasks.mixture
 print(",".join(name for name in {heavy} if name in sys.modules))
 """
 

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from training.model_identity import model_identity
+from training.digests import model_identity
 
 
 def model(folder: Path, tokenizer: str = "{}", **config: object) -> Path:

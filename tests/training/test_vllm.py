@@ -16,8 +16,8 @@ from tests.training.test_rollouts import check_length_control
 from training.addresses import Group, free_address
 from training.broadcast import Meeting, Sender, plan
 from training.codec import Codec
-from training.driver.attempt import Attempt
 from training.driver.controller import Controller
+from training.driver.snapshot import Attempt
 from training.engines.vllm_engine import EngineDied
 from training.flops import ModelShape
 from training.recipe import Recipe, apply_overrides, load_recipe

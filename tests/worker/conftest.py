@@ -7,8 +7,8 @@ import pytest
 import redis
 from pytest_django.fixtures import Settings
 
+from stack.parts import redis_answers, redis_command, redis_url
 from stack.ports import free_port
-from stack.redis import redis_answers, redis_command, redis_url
 from tests.waiting import wait_until
 from tests.worker.fake_ray import FakeRay
 from webapp.identity.accounts.models import User

@@ -2,8 +2,8 @@ import pytest
 from django.utils import timezone
 
 from webapp.record.runs.models import Run
-from worker.alarms import MIN_INTERVAL_MS, judge_or_wait
 from worker.reconcile import judge_wanted
+from worker.refits import ALARMS_INTERVAL_MS, judge_or_wait
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("with_broker")]
 
@@ -31,7 +31,7 @@ def test_wishes_within_the_interval_share_one_turn_after_it(run: Run) -> None:
     want(run)
     wait_seconds = judge_or_wait(run.pk)
 
-    assert wait_seconds is not None and 0 < wait_seconds <= MIN_INTERVAL_MS / 1000
+    assert wait_seconds is not None and 0 < wait_seconds <= ALARMS_INTERVAL_MS / 1000
     assert [judge_or_wait(run.pk) for _ in range(3)] == [None] * 3
     assert is_wanted(run)
 

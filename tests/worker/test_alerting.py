@@ -14,8 +14,8 @@ from webapp.record.runs.models import Run
 from webapp.reporting.alerts import channels
 from webapp.reporting.alerts.models import AlertRule, Delivery, Firing, Notice
 from worker import tasks
-from worker.alerting import deliver_wanted, fire_wanted
 from worker.reconcile import reconcile_all
+from worker.upkeep import deliver_wanted, fire_wanted
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("with_broker")]
 

@@ -15,7 +15,7 @@ from webapp.record.retention import services
 from webapp.record.retention.models import DiskWatch
 from webapp.record.runs.deleting import UNDO
 from webapp.record.runs.models import Run
-from worker import cleaning
+from worker import upkeep
 
 pytestmark = pytest.mark.django_db
 
@@ -25,18 +25,18 @@ def test_two_workers_do_not_clean_up_at_once(monkeypatch: pytest.MonkeyPatch) ->
     settings = connection.get_connection_params()
     known = {key: settings[key] for key in ("dbname", "user", "host", "port") if settings.get(key)}
     with psycopg.connect(**known, autocommit=True) as other:
-        other.execute("SELECT pg_advisory_lock(%s)", [cleaning.ADVISORY_LOCK])
-        assert cleaning.clean_up_alone() == 0
+        other.execute("SELECT pg_advisory_lock(%s)", [upkeep.ADVISORY_LOCK])
+        assert upkeep.clean_up_alone() == 0
 
     wait_until(
-        lambda: cleaning.clean_up_alone() == 3, 5
+        lambda: upkeep.clean_up_alone() == 3, 5
     )  # the server notices the closed connection a moment later
 
 
 def test_the_disk_is_looked_at_once_in_a_while(with_broker: str, settings: Settings) -> None:
     settings.MIN_FREE_BYTES = 2**60
-    assert cleaning.watch_disk_now() == 1
-    assert cleaning.watch_disk_now() == 0  # not its turn
+    assert upkeep.watch_disk_now() == 1
+    assert upkeep.watch_disk_now() == 0  # not its turn
 
     assert DiskWatch.objects.get().low_since is not None
 
@@ -48,6 +48,6 @@ def test_runs_that_were_deleted_a_day_ago_go_for_good() -> None:
     Run.objects.filter(pk=old.pk).update(deleted_at=now - UNDO - timedelta(seconds=1))
     Run.objects.filter(pk=new.pk).update(deleted_at=now - UNDO + timedelta(hours=1))
 
-    cleaning.clean_up_alone()
+    upkeep.clean_up_alone()
 
     assert list(Run.with_deleted.values_list("name", flat=True)) == ["new"]

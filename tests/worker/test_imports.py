@@ -5,15 +5,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from benchmarks.bench_example import make_corpus
 from webapp.identity.accounts.services import create_project
-from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.claims import claim_next
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.services import begin_import
+from webapp.interfaces.imports.uploads import asked_of
 from worker import names
 from worker.app import app
-from worker.imports import wish_example, wish_turns
 from worker.reconcile import STEPS
 from worker.tasks import import_runs
+from worker.upkeep import wish_example, wish_turns
 
 pytestmark = pytest.mark.django_db
 

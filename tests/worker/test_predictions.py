@@ -11,7 +11,7 @@ from tests.members import member
 from tests.predicting import predicted
 from webapp.record.runs.models import Point, Run, Series
 from webapp.science.predictions.models import Outcome, Prediction
-from worker import predictions
+from worker import refits
 from worker.reconcile import reconcile_all
 from worker.refits import refit_or_wait
 
@@ -51,7 +51,7 @@ def test_a_score_that_fails_leaves_the_refit_done(
     def broken(run_id: str) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("webapp.science.predictions.scoring.score_run", broken)
+    monkeypatch.setattr("webapp.science.predictions.judging.score_run", broken)
     Run.objects.filter(pk=run.pk).update(refit_wanted_at=timezone.now())
     refit_or_wait(run.pk)
 
@@ -66,4 +66,4 @@ def test_the_sweep_scores_what_a_lost_hint_left_once_a_minute(
     redis.Redis.from_url(with_broker).delete("headroom:predictions:all")
     assert reconcile_all()
     assert Outcome.objects.count() == 1
-    assert predictions.score_overdue() == 0
+    assert refits.score_overdue() == 0

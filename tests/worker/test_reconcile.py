@@ -11,7 +11,7 @@ from tests.worker.conftest import make_run
 from tests.worker.fake_ray import FakeJob, FakeRay
 from training.driver.control import CONTROL, Budget
 from webapp.record.health.models import LastRound
-from webapp.record.runs import extending, lifecycle
+from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from worker import reconcile
 from worker.dispatch import send_dispatches
@@ -200,7 +200,7 @@ def test_the_only_run_is_retried_when_its_driver_has_said_that_a_part_died(
 
 def test_a_larger_budget_reaches_the_drivers_folder(run: Run, job: FakeJob, tmp_path: Path) -> None:
     run.refresh_from_db()
-    extending.extend_run(run, 0.75, user=None)
+    lifecycle.extend_run(run, 0.75, user=None)
     send_dispatches()
 
     control = tmp_path / "runs" / run.pk / CONTROL

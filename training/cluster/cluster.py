@@ -26,9 +26,16 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from training.bundles import Seat, make_plan
 from training.cluster.actors import TRAINER_GROUPS, GeneratorActor, TrainerActor, Whereabouts
 from training.cluster.broadcasts import Broadcasts, BroadcastWeights
-from training.cluster.head import Pulse, watch_head
 from training.cluster.parts import Part, RemoteGenerator, RemoteTrainer, end_of, first_error_or_all, in_time
-from training.cluster.placement import ClusterError, EngineGone, Patience, local_cores, wait_for_place
+from training.cluster.placement import (
+    ClusterError,
+    EngineGone,
+    Patience,
+    Pulse,
+    local_cores,
+    wait_for_place,
+    watch_head,
+)
 from training.cluster.rewards import RewardWorkers
 from training.engines.pool import EnginePool
 from training.errors import last_line, telling_line

@@ -1,14 +1,22 @@
-"""Rows of JSONL, JSON and Parquet files, or of a folder of them, each with its number in its file."""
+"""Rows of JSONL, JSON and Parquet files, or of a folder of them, each with its number in its file.
+
+All problems of a file or folder, each row checked; kept in memory until the files change.
+"""
 
 import json
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from training.data.base import DataError, Row, kind_of
+from training.data.base import DataError, Problem, Row, kind_of
 
 SUFFIXES = (".jsonl", ".json", ".parquet")
 _BATCH_ROWS = 256  # rows of a Parquet file in memory at a time
+log = logging.getLogger("training")
+Reader = Callable[[Row], Problem]
+Stamp = tuple[tuple[str, int, int], ...]
 
 
 def data_files(path: Path) -> list[Path]:
@@ -88,3 +96,32 @@ def _parquet(file: Path) -> Iterator[tuple[int, Any]]:
     except pyarrow.ArrowException as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(file, f"is not Parquet that can be read: {reason}") from None
+
+
+def read_problems(path: Path, read: Reader, *, leave_out_broken: bool = False) -> tuple[Problem, ...]:
+    """The problems in the files' order. DataError names the first broken row.
+
+    With `leave_out_broken` rows with a wrong field are left out and counted in the log; an error where all are.
+    """
+    files = [(file, file.stat()) for file in data_files(path)]
+    stamp = tuple((str(file), stat.st_mtime_ns, stat.st_size) for file, stat in files)
+    return _read(path, read, leave_out_broken, stamp)
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, read: Reader, leave_out_broken: bool, stamp: Stamp) -> tuple[Problem, ...]:
+    """`stamp` (name, time of change and size of each file) makes a changed file another key."""
+    problems: list[Problem] = []
+    broken: list[DataError] = []
+    for row in read_rows(path):
+        try:
+            problems.append(read(row))
+        except DataError as error:
+            if not leave_out_broken:
+                raise
+            broken.append(error)
+    if not problems:
+        raise broken[0] if broken else DataError(path, "has no rows")
+    if broken:
+        log.warning("%d of %d rows are left out: %s", len(broken), len(broken) + len(problems), broken[0])
+    return tuple(problems)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from training.benchmarks import contamination, make_benchmark
-from training.driver.attempt import Attempt
+from training.driver.snapshot import Attempt
 from training.evaluation import evaluation_metrics, sampled
 from training.rollouts import warn_of_failures
 from training.tasks import Prompt

@@ -54,8 +54,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from training.checkpoints import Checkpoint, CheckpointError
-from training.driver.accounting import ComputeMeter, Usage
-from training.driver.attempt import Attempt
 from training.driver.benchmarks import Benchmarks
 from training.driver.curriculum import PromptSampler
 from training.driver.evaluator import Evaluator
@@ -63,9 +61,9 @@ from training.driver.generation import Generation
 from training.driver.publisher import Publisher
 from training.driver.samples import SampleKeeper
 from training.driver.saving import Saving
-from training.driver.snapshot import RunState, from_checkpoint, to_files
+from training.driver.snapshot import Attempt, RunState, from_checkpoint, to_files
 from training.driver.staleness import BufferState, WorkBuffer
-from training.driver.stepmetrics import StepMetrics
+from training.driver.stepmetrics import ComputeMeter, StepMetrics, Usage
 from training.driver.training_loop import TrainingLoop
 from training.errors import last_line
 from training.rollouts import Group

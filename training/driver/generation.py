@@ -11,13 +11,10 @@ An error in a group's task ends the run, through the switchboard.
 
 import asyncio
 
-from training.driver.accounting import ComputeMeter
-from training.driver.attempt import Attempt
 from training.driver.curriculum import PromptSampler, ramp_share
-from training.driver.snapshot import RunState, Work
-from training.driver.spans import GroupTimes
+from training.driver.snapshot import Attempt, RunState, Work
 from training.driver.staleness import Ticket, WorkBuffer
-from training.driver.stepmetrics import StepMetrics
+from training.driver.stepmetrics import ComputeMeter, GroupTimes, StepMetrics
 from training.flops import Work as FlopsWork
 from training.rollouts import Draft, Group, Interrupted, Rollouts
 from training.tasks import Prompt

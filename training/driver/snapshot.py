@@ -1,20 +1,31 @@
-"""The driver's own state in a checkpoint: what has been counted, which prompts come, which groups are on their way."""
+"""The driver's own state in a checkpoint: what has been counted, which prompts come, which groups are on their way.
+
+What one attempt of a run is made of: the driver's parts take from it what they need.
+"""
 
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from training.checkpoint_sync import Uploads
 from training.checkpoints import DRIVER, FREE_SECTIONS, Checkpoint, CheckpointError, damaged, what_is_trained
-from training.driver.accounting import Usage
+from training.codec import Codec
+from training.driver.publisher import TrainerHandle
 from training.driver.staleness import BufferState, Ticket
-from training.rollouts import Draft, Group, Sample
+from training.driver.stepmetrics import Usage
+from training.flops import ModelShape
+from training.reporting import Reporter
+from training.rollouts import Draft, Generator, Group, Rollouts, Sample
 from training.schema import Recipe
-from training.tasks import Prompt
+from training.tasks import Prompt, Task
+from training.verifiers.service import Verification
+from training.waiting import Switchboard, Timeouts
 
 SAMPLES = "samples.npz"
 _SCALARS = ("finished", "interrupted", "reward", "correct", "failure")
@@ -202,3 +213,30 @@ class _Entry:
         entry = self._entry
         draft = Draft(self.prompt(find), self.samples, entry["key"], entry["thinking_share"])
         return Work(self.ticket, draft, entry["round"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """`generator` and `trainer` may be here or behind Ray actors."""
+
+    recipe: Recipe
+    task: Task
+    codec: Codec
+    generator: Generator
+    trainer: TrainerHandle
+    reporter: Reporter
+    run_dir: Path
+    shape: ModelShape
+    home: Path | None = None  # where benchmarks' data are; None: HEADROOM_HOME
+    resume: Checkpoint | None = None
+    model: Mapping[str, Any] | None = None  # what checkpoints note of it (`model_identity`)
+    switch: Switchboard = field(default_factory=Switchboard)
+    verification: Verification = field(default_factory=Verification)
+    uploads: Uploads | None = None  # what copies checkpoints to a store
+    timeouts: Timeouts = Timeouts()
+    num_lost_engines: Callable[[], int] = lambda: 0  # that have died until now, and were replaced
+
+    def rollouts(self, task: Task | None = None) -> Rollouts:
+        """Of the run's task, or of another."""
+        task = task or self.task
+        return Rollouts(self.recipe, task, self.codec, self.generator, self.verification, self.timeouts)

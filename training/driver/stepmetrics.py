@@ -1,17 +1,86 @@
-"""Metrics of one update: what the batch was like, how stale, how fast, who waited."""
+"""Metrics of one update: what the batch was like, how stale, how fast, who waited.
+
+When the groups of a batch were generated and judged, for the record and the trace of the step that trains on it.
+
+Training compute, cumulative: device-hours, FLOPs, tokens.
+
+Evaluation, loading and waiting for a place do not count.
+"""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
-from training.driver.accounting import Usage
+from observability import tracing
 from training.driver.staleness import Ticket
 from training.evaluation import by_part
+from training.flops import ModelShape, Work
 from training.rollouts import Group
 from training.trainer.batching import StepResult, numbers
+
+Spans = dict[str, tuple[float, float]]  # what -> when it began and ended, in seconds since 1970
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Compute used so far."""
+
+    device_hours: float = 0.0
+    flops: float = 0.0
+    tokens: int = 0
+
+    def as_dict(self) -> dict[str, float]:
+        """As a record carries it."""
+        return {"device_hours": self.device_hours, "flops": self.flops, "tokens": self.tokens}
+
+
+class ComputeMeter:
+    """A clock that runs while training does, and counters of tokens and of FLOPs by the model's shape."""
+
+    def __init__(
+        self,
+        *,
+        devices: int,
+        shape: ModelShape,
+        start: Usage = Usage(),  # noqa: B008 - frozen
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._devices, self._shape, self._clock = devices, shape, clock
+        self._usage = start
+        self._running_since: float | None = None
+
+    def run(self) -> None:
+        """The clock runs from now on."""
+        if self._running_since is None:
+            self._running_since = self._clock()
+
+    def pause(self) -> None:
+        """The clock stands still until `run`: evaluation."""
+        self._usage = self.usage()
+        self._running_since = None
+
+    def generated(self, response_tokens: int, work: Work) -> None:
+        """Tokens sampled, and the sequences (prompts included) that went through the network for them."""
+        self._count(response_tokens, self._shape.forward_flops(work))
+
+    def trained(self, response_tokens: int, work: Work, forward: Work = Work()) -> None:  # noqa: B008 - frozen
+        """Tokens in the loss, sequences that went forward and backward for them, and those that went forward alone
+        (reference model, old values)."""
+        self._count(response_tokens, self._shape.training_flops(work) + self._shape.forward_flops(forward))
+
+    def usage(self) -> Usage:
+        """Compute used until now."""
+        seconds = 0.0 if self._running_since is None else self._clock() - self._running_since
+        return Usage(
+            self._usage.device_hours + self._devices * seconds / 3600, self._usage.flops, self._usage.tokens
+        )
+
+    def _count(self, tokens: int, flops: float) -> None:
+        self._usage = Usage(self._usage.device_hours, self._usage.flops + flops, self._usage.tokens + tokens)
 
 
 class StepMetrics:
@@ -132,3 +201,56 @@ def staleness_metrics(batch: Sequence[tuple[Ticket, Group]], version: int) -> di
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+@dataclass
+class Moments:
+    """Of one group, seconds since 1970. None: not yet."""
+
+    began: float
+    generated: float | None = None
+    judged: float | None = None
+
+
+class GroupTimes:
+    """Groups are generated beside each other and beside the steps, so a step gets one span for the time in which any of
+    its groups was generated, and one for the time in which any was judged."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._moments: dict[int, Moments] = {}
+
+    def begins(self, number: int) -> None:
+        """The generator gets this group, perhaps once more, with another prompt."""
+        self._moments.setdefault(number, Moments(self._clock()))
+
+    def generated(self, number: int) -> None:
+        """Its responses are complete; the verifiers get them."""
+        if number in self._moments:
+            self._moments[number].generated = self._clock()
+
+    def judged(self, number: int) -> None:
+        """It has its rewards."""
+        if number in self._moments:
+            self._moments[number].judged = self._clock()
+
+    def tell(self, numbers: Iterable[int]) -> Spans:
+        """The open step trains on these groups. Those that an earlier attempt has made are not known, and left out."""
+        found = [self._moments.pop(number) for number in numbers if number in self._moments]
+        whole = [(m.began, m.generated, m.judged) for m in found if m.generated and m.judged]
+        if not whole:
+            return {}
+        began, generated, judged = zip(*whole, strict=True)
+        spans = {"generate": (min(began), max(generated)), "reward": (min(generated), max(judged))}
+        for name, (first, last) in spans.items():
+            tracing.past(name, first, last, groups=len(whole))
+        return spans
+
+
+def span_metrics(spans: Mapping[str, tuple[float, float]], now: float) -> dict[str, float]:
+    """As a record tells of them: how long each took, and how long before the record, now, it ended."""
+    metrics: dict[str, float] = {}
+    for name, (began, ended) in spans.items():
+        metrics[f"perf/{name}_seconds"] = max(0.0, ended - began)
+        metrics[f"perf/{name}_ago_seconds"] = max(0.0, now - ended)
+    return metrics

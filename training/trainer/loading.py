@@ -10,9 +10,8 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from training.checkpoint_names import are_stacked, in_files, put_together
-from training.trainer.lora import start_of
-from training.trainer.network import Networks
-from training.weights import weight_files
+from training.flops import weight_files
+from training.trainer.network import Networks, start_of
 
 
 def skeleton(folder: Path) -> PreTrainedModel:

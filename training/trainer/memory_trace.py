@@ -23,12 +23,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from training.memory import tokens_of_a_rank
 from training.schema import Recipe
-from training.trainer import layers, sequences
-from training.trainer.critic import Critic
+from training.trainer import network, sequences
 from training.trainer.distributed import Ranks
 from training.trainer.layout import Layout
-from training.trainer.lora import add_adapters
-from training.trainer.network import DTYPES, Networks
+from training.trainer.network import DTYPES, Critic, Networks, add_adapters
 
 
 class _OneMode(FakeTensorMode):
@@ -141,9 +139,9 @@ def _sharded(recipe: Recipe, config: Any, layout: Layout, *, with_critic: bool) 
     if _can_be_packed(policy):
         sequences.install(networks.transformers())
     if recipe.trainer.activation_checkpointing:
-        layers.recompute_layers(networks)
+        network.recompute_layers(networks)
     if layout.shards is not None:
-        layers.shard(networks, layout, DTYPES[recipe.precision.trainer])
+        network.shard(networks, layout, DTYPES[recipe.precision.trainer])
     return networks
 
 

@@ -1,22 +1,43 @@
-"""The networks of the trainer: a causal LM whose head runs in the precision that the recipe asks for, and a critic."""
+"""The networks of the trainer: a causal LM whose head runs in the precision that the recipe asks for, and a critic.
 
-from collections.abc import Iterator, Sequence
+The value head of PPO: what a response is expected to be rewarded with, before each of its tokens.
+
+What is done to a network's layers before training: recomputed in the backward pass, compiled, sharded over ranks.
+
+In this order, each around the one before. A layer's `forward` is replaced and not the layer, so that the names of its
+parameters stay those of the checkpoint format, and FSDP2's hooks run outside of the compiled code.
+
+Low-rank adapters (LoRA, arXiv 2106.09685): a linear layer multiplies by W + alpha / rank B A; W stays as it is.
+
+The sum is made before the product, in float32, and not beside it: so trainer and engines, which get the sum, multiply
+with the same numbers. For sequences much longer than the rank it costs next to nothing.
+"""
+
+import copy
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from training.schema import Recipe, Resources
+from training.compiling import check_compiler
+from training.schema import Recipe, Resources, Trainer
 from training.trainer.held import as_held
 from training.trainer.layout import Layout
 from training.trainer.sequences import Sequences
 
 if TYPE_CHECKING:
-    from training.trainer.critic import Critic
+    pass
 
 transformers_logging.disable_progress_bar()  # a run's log is read by people
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -157,3 +178,164 @@ def _logits(weight: Tensor, hidden: Tensor) -> Tensor:
     """weight: [V, H], in the dtype of the matrix product."""
     with torch.autocast(hidden.device.type, enabled=False):
         return (hidden.to(weight.dtype) @ weight.T).float()
+
+
+class Critic(torch.nn.Module):
+    """A linear head in float32, on the policy's hidden states or on a float32 copy of the policy's layers.
+
+    It starts at zero, so that the first values are 0 and the first advantages the rewards.
+    """
+
+    def __init__(self, policy: PreTrainedModel, trunk: str) -> None:
+        super().__init__()
+        decoder: Any = policy.get_decoder()
+        self.trunk = copy.deepcopy(decoder) if trunk == "separate" else None
+        self.head = torch.nn.Linear(policy.config.hidden_size, 1, device=policy.device)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+
+    def forward(self, inputs: Sequences, hidden: Tensor) -> Tensor:
+        """Value before what follows each token that has a place, [m] float32.
+
+        hidden: [m, H], the policy's, which a separate trunk does not look at.
+        """
+        if self.trunk is not None:
+            hidden = hidden_states(self.trunk, inputs, torch.float32)
+        with torch.autocast(hidden.device.type, enabled=False):
+            return self.head(hidden.float()).sum(dim=-1)  # of one: FSDP2 warns of a view, which squeeze is
+
+
+def compile_layers(networks: Networks, device: str, backend: str = "inductor") -> None:
+    """torch.compile each layer, once for any batch and length. CompileError without a C++ compiler on a CPU."""
+    check_compiler("trainer.compile", device)
+    for layer in _layers(networks):
+        layer.forward = torch.compile(layer.forward, dynamic=True, backend=backend)
+
+
+def recompute_layers(networks: Networks) -> None:
+    """Keep each layer's input only; the backward pass computes the rest of it again."""
+    for layer in _layers(networks):
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+
+
+def shard(
+    networks: Networks,
+    layout: Layout,
+    dtype: torch.dtype = torch.float32,
+    fill: Callable[[torch.nn.Module], None] | None = None,
+) -> None:
+    """Divide the networks over the ranks of the layout, and by FSDP2: each layer by itself, its experts where they are
+    divided, the embeddings unless the head is tied to them, the rest.
+
+    Layers are gathered and multiplied in `dtype`, the policy's; a critic's own trunk, embeddings and head in float32.
+    Gradients are added up in float32 after every micro-batch, and not averaged: the loss of a rank is its share in the
+    loss of the batch. `fill` gives a module its weights right before they are split, one after the other: so no rank
+    ever holds more than its share and one of them.
+    """
+    config = networks.policy.config
+    policy = networks.policy.get_decoder()
+    trunk: Any = networks.critic and networks.critic.trunk
+    low = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    units = [(layer, low) for layer in policy.layers]
+    units += [(layer, MixedPrecisionPolicy()) for layer in (trunk.layers if trunk is not None else ())]
+    if not config.tie_word_embeddings:
+        units.append((policy.embed_tokens, MixedPrecisionPolicy()))
+    for module, precision in [*units, (networks, MixedPrecisionPolicy())]:
+        if fill is not None:
+            fill(module)
+        for experts in layout.divide(module, config):
+            fully_shard(
+                experts,
+                mesh=layout.expert_shards,
+                mp_policy=precision,
+                shard_placement_fn=layout.expert_dimension,
+            )
+        fully_shard(module, mesh=layout.shards, mp_policy=precision)
+    for module in networks.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)  # gloo knows no other
+
+
+def whole(value: Tensor) -> Tensor:
+    """The tensor, gathered from all ranks where it is sharded; a collective."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def release(networks: Networks) -> None:
+    """Give up gathered weights after passes without a backward pass, which would do it."""
+    if isinstance(networks, FSDPModule):
+        networks.reshard()
+
+
+def _layers(networks: Networks) -> Iterator[Any]:
+    for model in networks.transformers():
+        yield from (model.get_decoder() if model is networks.policy else model).layers
+
+
+DOWN, UP, SCALE = "lora_a", "lora_b", "lora_scale"  # A: [rank, in], B: [out, rank], alpha / rank: []
+
+
+class LoraLinear(torch.nn.Linear):
+    """A linear layer with its own weight, frozen, and an adapter of zero effect."""
+
+    def __init__(self, plain: torch.nn.Linear, rank: int, alpha: float, device: str) -> None:
+        """device: of the scale; the adapter lies where the weight does."""
+        super().__init__(plain.in_features, plain.out_features, bias=False, device="meta")
+        self.weight, self.bias = plain.weight, plain.bias
+        there = plain.weight.device
+        self.lora_a = torch.nn.Parameter(torch.zeros(rank, self.in_features, device=there))
+        self.lora_b = torch.nn.Parameter(torch.zeros(self.out_features, rank, device=there))
+        self.lora_scale: Tensor
+        self.register_buffer(SCALE, torch.tensor(alpha / rank, device=device))
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - as in torch
+        """input: [..., in]."""
+        with torch.autocast(input.device.type, enabled=False):
+            weight = added(self.weight, self.lora_a, self.lora_b, self.lora_scale)
+        return functional.linear(input, weight, self.bias)
+
+
+def added(weight: Tensor, down: Tensor, up: Tensor, scale: Tensor) -> Tensor:
+    """W + scale B A, float32, [out, in]."""
+    return weight.float() + scale * (up.float() @ down.float())
+
+
+def add_adapters(model: PreTrainedModel, settings: Trainer, device: str) -> None:
+    """Freeze the model, and give every linear layer of its decoder an adapter; does nothing without a rank.
+
+    On the meta device they have no values yet: `start_of` says them.
+    """
+    if settings.lora_rank is None:
+        return
+    model.requires_grad_(False)
+    decoder = model.get_decoder()
+    plain = [(name, each) for name, each in decoder.named_modules() if type(each) is torch.nn.Linear]
+    for name, layer in plain:
+        adapted = LoraLinear(layer, settings.lora_rank, settings.lora_alpha, device)
+        start = start_of(f"{model.base_model_prefix}.{name}.{DOWN}", adapted.lora_a)
+        if start is not None and not adapted.lora_a.is_meta:
+            with torch.no_grad():
+                adapted.lora_a.copy_(start)
+        decoder.set_submodule(name, adapted)
+
+
+def start_of(name: str, parameter: Tensor) -> Tensor | None:
+    """What an adapter's A begins with, the same on every rank: uniform in +-1 / sqrt(in). None of other parameters."""
+    if not name.endswith(f".{DOWN}"):
+        return None
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    return (2 * torch.rand(parameter.shape, generator=generator) - 1) / math.sqrt(parameter.shape[1])
+
+
+def is_adapter(name: str) -> bool:
+    """Whether it is a part of an adapter, and no weight of the model."""
+    return name.rpartition(".")[2] in (DOWN, UP, SCALE)
+
+
+def adapter_of(name: str, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor] | None:
+    """(A, B, scale) of the weight of that name; None where it has none."""
+    layer = name.removesuffix(".weight")
+    if f"{layer}.{DOWN}" not in state:
+        return None
+    return state[f"{layer}.{DOWN}"], state[f"{layer}.{UP}"], state[f"{layer}.{SCALE}"]

@@ -21,16 +21,22 @@ from training.flops import Work
 from training.losses import aggregation_weights
 from training.objective import Prediction, Targets, objective, row_gaps, with_fresh_gap
 from training.recipe import parse_recipe
-from training.trainer import cpu_kernels, layers, sequences
+from training.trainer import cpu_kernels, network, sequences
 from training.trainer.batching import Batch, BySample, StepResult, packed_shares, shares
-from training.trainer.critic import Critic
 from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
-from training.trainer.layers import whole
 from training.trainer.layout import Layout
 from training.trainer.loading import Filling, is_readable, skeleton
-from training.trainer.lora import adapter_of, add_adapters, added, is_adapter
-from training.trainer.meter import Meter
-from training.trainer.network import DTYPES, Networks, load_network
+from training.trainer.network import (
+    DTYPES,
+    Critic,
+    Networks,
+    adapter_of,
+    add_adapters,
+    added,
+    is_adapter,
+    load_network,
+    whole,
+)
 from training.trainer.optimization import (
     clip_gradients,
     learning_rate_share,
@@ -38,7 +44,7 @@ from training.trainer.optimization import (
     make_scaler,
     set_learning_rates,
 )
-from training.trainer.passes import MicroBatch, evaluate, micro_batches_of
+from training.trainer.passes import Meter, MicroBatch, evaluate, micro_batches_of
 from training.trainer.state import State, begin_save, end_save, load_state
 from training.transfer import Weights, pack
 
@@ -86,12 +92,12 @@ class Trainer:
         elif self._is_packed:
             sequences.install(networks.transformers())
         if settings.compile:
-            layers.compile_layers(networks, self._device)
+            network.compile_layers(networks, self._device)
         if settings.activation_checkpointing:
-            layers.recompute_layers(networks)
+            network.recompute_layers(networks)
         if self._ranks.are_many:
             fill = Filling(networks, folder, self._device) if is_by_layer else None
-            layers.shard(networks, self._layout, DTYPES[self._recipe.precision.trainer], fill)
+            network.shard(networks, self._layout, DTYPES[self._recipe.precision.trainer], fill)
         return networks
 
     def _frozen_copy(self, model_folder: str) -> Networks:
@@ -239,7 +245,7 @@ class Trainer:
         """Log-probability, entropy and, with a critic, value at the wanted positions; [N, L - 1] each."""
         share, counts = self._share(batch, wanted), self._layout.speaks
         said = evaluate(networks, share, batch.mask.shape, counts=counts)
-        layers.release(networks)
+        network.release(networks)
         return said
 
     def logp(self, batch: Batch) -> np.ndarray:
@@ -293,7 +299,7 @@ class Trainer:
 
         Raises CheckpointError where the folder is damaged, or of another model or recipe.
         """
-        layers.release(self._networks)
+        network.release(self._networks)
         progress = load_state(path, self._state(), self._ranks)
         self._scaler.load_state_dict(progress["scaler"])
         self._moments = RunningMoments(**progress["moments"])

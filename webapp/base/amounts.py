@@ -36,3 +36,8 @@ def amount_in(text: str, *, most: float = math.inf, whole: bool = False) -> floa
     if whole and not value.is_integer():
         raise NoAmount("must be a whole number")
     return value
+
+
+def whole_in(text: str, digits: int = 9) -> int | None:
+    """The whole number from 0 that an address or a button says in at most so many ASCII digits; None for all else."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None

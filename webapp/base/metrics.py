@@ -1,5 +1,5 @@
 """What this process counts while it works. Names and units follow Prometheus' conventions; docs/observability.md lists
-them. What can be asked of the database at any time is not counted: `webapp.operation.observing.state`.
+them. What can be asked of the database at any time is not counted: `webapp.operation.observing.exposition`.
 """
 
 import os

@@ -1,6 +1,6 @@
 """What a route asks of its reader stands where it is registered: who may read and write, and how often.
 
-`webapp.interfaces.pages.route_rules` enforces it, docs/permissions.md and the walks of the tests are derived from it. A
+`webapp.interfaces.pages.middleware` enforces it, docs/permissions.md and the walks of the tests are derived from it. A
 route without it stops the start (`check_declared`), and where one is reached all the same it is refused.
 """
 

@@ -15,9 +15,8 @@ from django.db import connection
 from psycopg.conninfo import conninfo_to_dict
 
 from webapp.base.whole_files import writing
-from webapp.identity.secrets.cipher import Undecipherable, decrypt
-from webapp.identity.secrets.models import ProjectSecret
-from webapp.record.health.schema import new_words, unknown_of
+from webapp.identity.secrets.models import ProjectSecret, Undecipherable, decrypt
+from webapp.record.health.patience import new_words, unknown_of
 
 AS_WHOEVER_RESTORES = ("--no-owner", "--no-privileges")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from headroom.adapters.clock import StepClock
+from headroom.adapters.beginning import StepClock
 
 
 def test_only_steps_are_counted_times_the_devices() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from training.cluster.head import Pulse, watch_head
+from training.cluster.placement import Pulse, watch_head
 
 FAST = Pulse(every=0.01, answer=0.05, local=0.5, remote=60)
 

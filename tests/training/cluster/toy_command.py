@@ -8,7 +8,7 @@ import runpy
 
 from tests.training.cluster.hash_actors import HashGeneratorActor, HashTrainerActor
 from training.cluster.cluster import Cluster
-from training.cluster.head import Pulse
+from training.cluster.placement import Pulse
 
 defaults = Cluster.__init__.__kwdefaults__
 assert defaults is not None

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from training.data import DataError
-from training.data.files import read_rows
-from training.data.problems import read_problems
+from training.data.files import read_problems, read_rows
 
 
 def write_parquet(path: Path, rows: list[dict]) -> Path:

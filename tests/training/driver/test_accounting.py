@@ -1,6 +1,6 @@
 import pytest
 
-from training.driver.accounting import ComputeMeter, Usage
+from training.driver.stepmetrics import ComputeMeter, Usage
 from training.flops import ModelShape, Work
 
 SHAPE = ModelShape(parameters=12, matrix_parameters=10, attention_width=3)

@@ -11,8 +11,8 @@ from tests.training.conftest import LocalTrainer, MemoryReporter
 from tests.training.fakes import HashGenerator, HashTrainer
 from training.checkpoints import Checkpoint
 from training.codec import Codec
-from training.driver.attempt import Attempt
 from training.driver.controller import Controller, Outcome
+from training.driver.snapshot import Attempt
 from training.engines import make_engine
 from training.flops import ModelShape
 from training.recipe import Recipe, apply_overrides, load_recipe, recipe_names

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from training.checkpoints import Checkpoint, CheckpointError
-from training.driver.accounting import Usage
 from training.driver.snapshot import SAMPLES, RunState, Work, from_checkpoint, to_files
 from training.driver.staleness import BufferState, Ticket
+from training.driver.stepmetrics import Usage
 from training.recipe import Recipe
 from training.rollouts import Draft, Group, Sample
 from training.tasks import Prompt

@@ -1,10 +1,10 @@
-from training.driver import spans
-from training.driver.spans import GroupTimes, span_metrics
+from training.driver import stepmetrics
+from training.driver.stepmetrics import GroupTimes, span_metrics
 
 
 def test_a_step_gets_the_time_in_which_any_of_its_groups_was_made(monkeypatch):
     told = []
-    monkeypatch.setattr(spans.tracing, "past", lambda *said, **more: told.append((*said, more)))
+    monkeypatch.setattr(stepmetrics.tracing, "past", lambda *said, **more: told.append((*said, more)))
     now = iter([10.0, 11.0, 15.0, 16.0, 18.0, 21.0, 22.0])
     times = GroupTimes(lambda: next(now))
     times.begins(1)  # 10

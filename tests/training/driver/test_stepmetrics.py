@@ -1,8 +1,7 @@
 import pytest
 
-from training.driver.accounting import Usage
 from training.driver.staleness import Ticket
-from training.driver.stepmetrics import StepMetrics, staleness_metrics
+from training.driver.stepmetrics import StepMetrics, Usage, staleness_metrics
 from training.rollouts import Group, Sample
 from training.tasks import Prompt
 from training.trainer.batching import StepResult

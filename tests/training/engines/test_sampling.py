@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from scipy.stats import chisquare, kstest
 
-from training.engines.sampling import choose, uniforms
+from training.engines.rows import choose, uniforms
 
 
 def test_uniform_numbers_are_uniform_over_seeds_and_over_positions() -> None:

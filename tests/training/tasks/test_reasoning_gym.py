@@ -4,8 +4,7 @@ import sys
 import pytest
 
 from training.tasks import TaskError, make_task
-from training.tasks.gym_library import COMPANIONS, datasets
-from training.tasks.reasoning_gym import ReasoningGym, difficulty_of
+from training.tasks.reasoning_gym import COMPANIONS, ReasoningGym, datasets, difficulty_of
 from training.verifiers.base import Verdict
 
 FEW = {"train_prompts": 40, "held_out_pool": 20}

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import torch
 
-from training.trainer.critic import Critic
-from training.trainer.network import hidden_states, load_network
+from training.trainer.network import Critic, hidden_states, load_network
 from training.trainer.sequences import arrange
 
 INPUTS = arrange(torch.tensor([[5, 6, 7], [9, 4, 5]]), None)

@@ -19,7 +19,7 @@ from training.export import export_model
 from training.pretrain import VOCABULARY, Lessons, save
 from training.recipe import RecipeError, apply_overrides, load_recipe
 from training.trainer.distributed import ALONE, Ranks, join, leave
-from training.trainer.layers import whole
+from training.trainer.network import whole
 from training.trainer.trainer import Trainer
 from training.transfer import unpack
 

@@ -11,9 +11,8 @@ from tests.training.conftest import cut_down
 from tests.training.trainer.test_network import TOKENS, WANTED
 from training.pretrain import Lessons, new_model, save
 from training.recipe import apply_overrides, load_recipe
-from training.trainer.critic import Critic
 from training.trainer.loading import Filling, is_readable, skeleton
-from training.trainer.network import Networks, load_network
+from training.trainer.network import Critic, Networks, load_network
 from training.trainer.trainer import Trainer
 
 TRUNKS = {"no critic": None, "shared": "shared", "separate": "separate"}

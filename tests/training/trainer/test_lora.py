@@ -15,8 +15,8 @@ from training.checkpoints import CheckpointError
 from training.export import export_model
 from training.memory import SHAPES, Shape, problem, trainer_bytes
 from training.recipe import Recipe, RecipeError, apply_overrides, load_recipe
-from training.trainer.lora import LoraLinear, is_adapter
 from training.trainer.memory_trace import trace_peak
+from training.trainer.network import LoraLinear, is_adapter
 from training.trainer.trainer import Trainer
 
 LORA = {"trainer.lora_rank": 4, "trainer.lora_alpha": 8, "precision.generator": "float32"}

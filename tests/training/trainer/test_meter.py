@@ -1,6 +1,6 @@
 import pytest
 
-from training.trainer.meter import Meter
+from training.trainer.passes import Meter
 
 
 def test_losses_add_up_extremes_are_extreme_and_the_rest_are_means_over_tokens() -> None:

@@ -7,8 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.training.conftest import cut_down
 from training.recipe import apply_overrides, load_recipe
-from training.trainer.critic import Critic
-from training.trainer.network import Networks, load_network
+from training.trainer.network import Critic, Networks, load_network
 
 LENGTHS = torch.tensor([9, 6, 4])
 TOKENS = torch.randint(4, 14, (3, 9), generator=torch.Generator().manual_seed(0))

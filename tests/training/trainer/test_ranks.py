@@ -21,9 +21,8 @@ from training.recipe import Recipe, apply_overrides, load_recipe
 from training.schema import Resources
 from training.trainer.batching import Batch
 from training.trainer.distributed import ALONE, Ranks, RanksError, join, leave
-from training.trainer.layers import compile_layers, recompute_layers, shard, whole
 from training.trainer.layout import Layout
-from training.trainer.network import Networks, load_network
+from training.trainer.network import Networks, compile_layers, load_network, recompute_layers, shard, whole
 from training.trainer.trainer import Trainer
 from training.transfer import unpack
 

@@ -10,9 +10,7 @@ from tests.training.conftest import cut_down
 from tests.training.trainer.test_cpu_kernels import SIZE, grouped_query_model, windowed_model
 from training.recipe import apply_overrides, load_recipe
 from training.trainer import cpu_kernels, sequences
-from training.trainer.critic import Critic
-from training.trainer.layers import compile_layers, recompute_layers
-from training.trainer.network import Networks
+from training.trainer.network import Critic, Networks, compile_layers, recompute_layers
 from training.trainer.sequences import arrange, is_packed
 
 LENGTHS = (9, 6, 2, 12)

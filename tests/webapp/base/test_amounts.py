@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.base.amounts import MAX_LENGTH, NoAmount, amount_in, number_in
+from webapp.base.amounts import MAX_LENGTH, NoAmount, amount_in, number_in, whole_in
 from webapp.science.curves import words
 
 
@@ -53,3 +53,15 @@ def test_an_amount_says_what_is_wrong_with_it(text, options, why):
 @given(st.floats(min_value=1e-4, max_value=1e25))
 def test_an_amount_as_the_pages_write_it_is_read_back(value):
     assert math.isclose(amount_in(words.amount(value)), value, rel_tol=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 0), ("012", 12), ("123456789", 123456789), ("1234567890", None), ("", None)]
+)
+def test_a_whole_number_of_an_address_has_at_most_nine_digits(text, number):
+    assert whole_in(text) == number
+
+
+@pytest.mark.parametrize("text", ["²", "٣", "-1", "+1", "1.0", " 1", "1_0"])
+def test_what_is_no_plain_whole_number_is_none(text):
+    assert whole_in(text) is None

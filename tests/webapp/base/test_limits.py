@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from django.core.cache import caches
 
-from stack.redis import redis_answers, redis_command, redis_url
+from stack.parts import redis_answers, redis_command, redis_url
 from tests.members import member
 from tests.waiting import wait_until
 from webapp.base.limits import Limit, TooMany, spend

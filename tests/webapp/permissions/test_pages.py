@@ -26,7 +26,7 @@ LET_IN, REFUSED, NOT_THERE, TO_SIGN_IN, NO_METHOD = "let in", "403", "404", "to 
 WHOLE = "admin"  # for whom the walk makes its pages, too; for the others these say nothing:
 SHOWN = {
     "django.template.backends.django.Template.render": "",
-    "webapp.interfaces.pages.views.prediction.tab_context": {},
+    "webapp.interfaces.pages.views.predictions.tab_context": {},
 }
 PATTERNS = {pattern.name: pattern for pattern in urlpatterns}
 
@@ -220,7 +220,7 @@ def test_a_route_that_says_nothing_is_refused_to_everybody(settings, towards):
 
 
 def test_a_page_that_forgets_to_ask_is_an_error(settings, towards):
-    from webapp.interfaces.pages.route_rules import NeverAsked
+    from webapp.interfaces.pages.middleware import NeverAsked
 
     settings.ROOT_URLCONF = "tests.webapp.permissions.open_urls"
     client = browser(towards("admin"))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from training.data.adapters import choice, code, exact, math, own
+from training.data.adapters import choice, code, math, own
 from training.data.base import Kind, Problem, Row
 from training.data.hub import Location
 
@@ -63,7 +63,7 @@ ADAPTERS: dict[str, Adapter] = {
     ),
     "natural_questions": Adapter(
         "exact",
-        exact.natural_questions,
+        choice.natural_questions,
         Location(_NQ, "nq_open"),
         Location(_NQ, "nq_open", "validation"),
     ),

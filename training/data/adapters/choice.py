@@ -1,6 +1,10 @@
-"""Multiple choice. The text lists the options as `A. ...`; the answer is the letter of the right one."""
+"""Multiple choice. The text lists the options as `A. ...`; the answer is the letter of the right one.
+
+Short answers compared as text. The answer is a JSON list of the accepted ones.
+"""
 
 import hashlib
+import json
 import random
 import string
 
@@ -50,3 +54,8 @@ def _problem(row: Row, question: str, options: list[str], right: int, name: str)
         raise row.error("choices", f"are {len(options)}; there are {len(letters)} letters")
     listed = [f"{letter}. {option.strip()}" for letter, option in zip(letters, options, strict=False)]
     return Problem("\n".join([question.strip(), "", *listed]), letters[right], name)
+
+
+def natural_questions(row: Row) -> Problem:
+    """Fields question, answer (all accepted answers), as in nq_open."""
+    return Problem(row.text("question"), json.dumps(row.texts("answer")))

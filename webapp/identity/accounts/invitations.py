@@ -2,23 +2,27 @@
 
 The link holds 256 random bits and is stored as its SHA-256 only. Guessing one is hopeless at any rate of requests, so
 wrong links are not counted; and a wrong one is refused before a password is hashed.
+
+Sending an invitation by mail, where the installation can.
 """
 
+import logging
 import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.core.mail import send_mail
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
-from webapp.identity.accounts.members import checked_role, lock
 from webapp.identity.accounts.models import Invitation, Membership, Project, Role, User
 from webapp.identity.accounts.permissions import role_in
-from webapp.identity.accounts.services import digest, set_role
+from webapp.identity.accounts.services import checked_role, digest, lock, set_role
 from webapp.identity.audit.services import record
 
 TOKEN_BYTES = 32
@@ -31,6 +35,13 @@ WHY = {
     "expired": "This invitation has expired.",
     "no_admin": "Who invited you is not an admin of this project any more, so the invitation is void.",
 }
+log = logging.getLogger(__name__)
+TEXT = """{inviter} invites you to the project {project} of Headroom, as {role}.
+
+{url}
+
+The link works once, until {until} UTC. If you do not know {inviter}, ignore this mail.
+"""
 
 
 @transaction.atomic
@@ -208,3 +219,23 @@ def _record(verb: str, invitation: Invitation, actor: User, **detail: Any) -> No
         verb, actor=actor, project=invitation.project, kind="invitation", key=invitation.pk,
         name=invitation.email or "a link", **detail,
     )  # fmt: skip
+
+
+def send_invitation(invitation: Invitation, url: str) -> bool | None:
+    """True: handed to the mail server; False: it was not taken; None: no mail is set up, or no address is known.
+
+    A mail server that is away does not undo the invitation: its link can be sent in another way.
+    """
+    if not settings.EMAIL_CONFIGURED or not invitation.email:
+        return None
+    inviter = invitation.invited_by.get_username() if invitation.invited_by else "Somebody"
+    until = f"{invitation.expires_at:%-d %B %Y, %H:%M}"
+    text = TEXT.format(
+        inviter=inviter, project=invitation.project, role=invitation.role, url=url, until=until
+    )
+    subject = " ".join(f"{inviter} invites you to {invitation.project}".split())
+    try:
+        return send_mail(subject, text, None, [invitation.email]) == 1
+    except Exception as error:  # whatever the mail server or the network raises
+        log.warning("an invitation could not be mailed: %s", type(error).__name__)
+        return False

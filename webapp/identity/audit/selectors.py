@@ -1,6 +1,10 @@
-"""Reading the audit log: newest first, by keyset, so that page 2,000 is as quick as the first."""
+"""Reading the audit log: newest first, by keyset, so that page 2,000 is as quick as the first.
 
-from collections.abc import Iterator, Mapping
+The audit log as files: CSV for spreadsheets, JSONL for programs; both line by line.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q, QuerySet
 
 from webapp.base.errors import InvalidInput
+from webapp.base.spreadsheets import lines
 from webapp.base.times import utc
 from webapp.identity.audit.models import Event
 
@@ -124,3 +129,17 @@ def rows_of(events: QuerySet[Event]) -> Iterator[dict[str, Any]]:
             "address": event.address or "",
             "detail": event.detail,
         }
+
+
+def csv_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """With a header; `detail` as JSON. No text becomes a formula in a spreadsheet."""
+    yield lines([COLUMNS])
+    for row in rows:
+        cells = row | {"detail": json.dumps(row["detail"], ensure_ascii=False)}
+        yield lines([[cells[name] for name in COLUMNS]])
+
+
+def jsonl_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """An object a line."""
+    for row in rows:
+        yield json.dumps(row, ensure_ascii=False) + "\n"

@@ -1,7 +1,18 @@
-"""Secrets of projects: setting and deleting them, handing them to a job, and keeping them out of what it wrote."""
+"""Secrets of projects: setting and deleting them, handing them to a job, and keeping them out of what it wrote.
 
+Which variables a project may set for its jobs: credentials, and nothing that changes what runs.
+
+Many variables change what a process does (PATH, LD_PRELOAD, BASH_ENV, GIT_SSH_COMMAND...), and no list of them is
+complete. So a name must end as credentials do, and must not begin as the variables of what runs the jobs.
+
+Taking secrets out of texts that jobs wrote.
+"""
+
+import json
 import logging
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
+from urllib.parse import quote
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -10,15 +21,63 @@ from django.utils import timezone
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
-from webapp.identity.secrets.cipher import Undecipherable, decrypt, encrypt
-from webapp.identity.secrets.models import ProjectSecret
-from webapp.identity.secrets.names import check_name
-from webapp.identity.secrets.redaction import redacted
+from webapp.identity.secrets.models import ProjectSecret, Undecipherable, decrypt, encrypt
 
+MASK = "•••"
+SHORTEST_REST = 4  # characters of a secret's end: fewer say nothing, and may be anything
+NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+COMMON = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+ENDINGS = ("_TOKEN", "_KEY", "_KEY_ID", "_SECRET", "_PASSWORD", "_USERNAME")
+RESERVED = (
+    "PATH", "PYTHON", "LD_", "DYLD_", "HEADROOM_", "RAY_", "OMP_", "CUDA_", "NVIDIA_", "NCCL_", "MKL_", "TORCH",
+    "PYTORCH", "VLLM_", "TRANSFORMERS_", "HF_HUB_", "HF_DATASETS_", "HF_ENDPOINT", "HF_HOME", "DJANGO_", "GIT_", "SSL_",
+    "MALLOC_", "GLIBC_", "BASH_", "DATABASE_", "REDIS_", "CELERY_",
+)  # fmt: skip
 log = logging.getLogger(__name__)
+MOST = 20  # of a project
+
+
+def redacted(text: str, values: Iterable[str]) -> str:
+    """The text with each value replaced by MASK, also as it is written in URLs and in JSON.
+
+    A text that was cut in the middle of a value begins with that value's end: that is replaced, too.
+    """
+    forms = {form for value in values for form in _forms(value)}
+    for form in sorted(forms, key=len, reverse=True):  # one value may be a part of another
+        text = text.replace(form, MASK)
+    for form in forms:
+        text = _without_rest(text, form)
+    return text
+
+
+def _forms(value: str) -> set[str]:
+    return {value, quote(value, safe=""), quote(value), json.dumps(value)[1:-1]}
+
+
+def _without_rest(text: str, form: str) -> str:
+    for begin in range(1, len(form) - SHORTEST_REST + 1):
+        rest = form[begin:]
+        if text.startswith(rest):
+            return MASK + text[len(rest) :]
+    return text
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInput (name) for what no secret may be called."""
+    if not NAME.fullmatch(name):
+        raise InvalidInput(
+            "name", "A name has up to 64 capital letters, digits and _, beginning with a letter: HF_TOKEN."
+        )
+    if name.startswith(RESERVED):
+        raise InvalidInput("name", f"{name} could change what a job runs, or how: it cannot be a secret.")
+    if name not in COMMON and not name.endswith(ENDINGS):
+        endings = ", ".join(ENDINGS)
+        raise InvalidInput(
+            "name", f"A secret is a credential: its name is HF_TOKEN or ends with one of {endings}."
+        )
+
 
 SHORTEST, LONGEST = 8, 4096  # characters; a shorter value would take innocent words out of logs
-MOST = 20  # of a project
 
 
 @transaction.atomic

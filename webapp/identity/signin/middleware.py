@@ -10,7 +10,7 @@ from django.urls import Resolver404, resolve
 
 from webapp.base.requests import asked_by_script
 from webapp.identity.signin import sessions
-from webapp.identity.signin.second_factor import has_second_factor
+from webapp.identity.signin.forms import has_second_factor
 
 WORDS = "Turn on two-factor sign-in first."
 KNOWN_KEY = "has_second_factor"

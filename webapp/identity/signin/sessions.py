@@ -1,4 +1,7 @@
-"""Where somebody is signed in: noted, listed, ended. A session ends 14 days after its sign-in, used or not."""
+"""Where somebody is signed in: noted, listed, ended. A session ends 14 days after its sign-in, used or not.
+
+A browser's own words as words for people: which browser, on which system.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -9,12 +12,29 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from webapp.identity.accounts.models import User
-from webapp.identity.audit.addresses import client_address
+from webapp.identity.audit.middleware import client_address
 from webapp.identity.signin.models import SignedIn
 
 LIFETIME = timedelta(days=14)
 SEEN_EVERY = timedelta(minutes=5)
 SEEN_KEY = "seen_at"
+BROWSERS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+)
+SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
 
 
 def note(request: HttpRequest, user: User) -> None:
@@ -71,3 +91,12 @@ def end(signed_in: Iterable[SignedIn]) -> int:
 def end_others(user: User, keep: str | None) -> int:
     """End all of somebody's sessions but `keep` (None: all)."""
     return end(SignedIn.objects.filter(user=user).exclude(session_id=keep or ""))
+
+
+def device_words(agent: str) -> str:
+    """ "Firefox on Linux"; what is not known is left out."""
+    browser = next((name for mark, name in BROWSERS if mark in agent), None)
+    system = next((name for mark, name in SYSTEMS if mark in agent), None)
+    if browser and system:
+        return f"{browser} on {system}"
+    return browser or system or "Unknown device"

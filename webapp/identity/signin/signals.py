@@ -17,7 +17,7 @@ from django.http import HttpRequest
 
 from webapp.identity.accounts.log import record_account
 from webapp.identity.accounts.models import User
-from webapp.identity.signin import second_factor, sessions
+from webapp.identity.signin import forms, sessions
 from webapp.identity.signin.middleware import KNOWN_KEY
 
 Kind = Authenticator.Type
@@ -34,7 +34,7 @@ def note_session(request: HttpRequest, user: User, **_: Any) -> None:
 def added(instance: Authenticator, created: bool, **_: Any) -> None:
     if created:
         if instance.type == Kind.TOTP:  # the code that proved it is used up
-            instance.data["last_step"] = int(time.time()) // second_factor.STEP_S
+            instance.data["last_step"] = int(time.time()) // forms.STEP_S
             instance.save(update_fields=["data"])
         _changed(instance.user, ADDED.get(instance.type))
 
@@ -63,6 +63,6 @@ def renewed(user: User, **_: Any) -> None:
 @receiver(authenticator_used)
 def used(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
     if authenticator.type == Kind.RECOVERY_CODES:
-        left = second_factor.codes_left(user)
+        left = forms.codes_left(user)
         told = f"That recovery code is used up; {left} are left. Your account page makes new ones."
         messages.info(request, told)

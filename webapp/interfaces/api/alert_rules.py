@@ -13,7 +13,7 @@ from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
-from webapp.reporting.alerts import rules, selectors, trial
+from webapp.reporting.alerts import preview, rules, selectors
 from webapp.reporting.alerts.models import AlertRule, Channel
 
 router = Router(tags=["alerts"])
@@ -151,7 +151,7 @@ def delete_rule(request: HttpRequest, rule_id: int) -> Status:
 def test_rule(request: HttpRequest, rule_id: int) -> Payload:
     """For real, quiet hours or not; a channel at most once in five seconds. It says what came of each way."""
     _rule(request, rule_id)
-    tried = trial.try_rule(rule_id, user=person_of(request), project=project_of(request))
+    tried = preview.try_rule(rule_id, user=person_of(request), project=project_of(request))
     return {"items": [{"way": one.way, "ok": one.ok, "error": one.error} for one in tried]}
 
 

@@ -30,8 +30,7 @@ from webapp.interfaces.api import decisions as decision_log
 from webapp.interfaces.api.auth import NOBODY
 from webapp.interfaces.api.health import healthz, healthz_of
 from webapp.interfaces.api.openapi import completed, tokens_of
-from webapp.interfaces.api.parsing import StrictJson, only_known_parameters
-from webapp.interfaces.api.rendering import Json
+from webapp.interfaces.api.parsing import Json, StrictJson, only_known_parameters
 from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
 
 DESCRIPTION = """RL runs, their compute-performance curves and the fitted ceilings.

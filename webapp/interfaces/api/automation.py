@@ -10,7 +10,7 @@ from webapp.interfaces.api.auth import READ, WRITE_AS_ADMIN, person_of, project_
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.record.retention.selectors import policy_of
 from webapp.record.retention.services import set_policy
-from webapp.reporting.policies.kinds import BY_KEY, DEFAULT_DELTA
+from webapp.reporting.policies.models import BY_KEY, DEFAULT_DELTA
 from webapp.reporting.policies.selectors import project_policy
 from webapp.reporting.policies.services import set_project_policy
 

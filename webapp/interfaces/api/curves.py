@@ -9,7 +9,7 @@ from ninja import Query, Router
 
 from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
 from webapp.base.spreadsheets import csv_file
-from webapp.interfaces.api import tables
+from webapp.interfaces.api import paging
 from webapp.interfaces.api.auth import READ, READ_HEAVY, project_of, run_of
 from webapp.interfaces.api.curve_schemas import (
     ComparisonOut,
@@ -29,8 +29,8 @@ from webapp.interfaces.api.curve_schemas import (
 from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
 from webapp.interfaces.api.openapi import CSV, answers
 from webapp.interfaces.api.paging import page, rows_after
+from webapp.interfaces.api.parsing import unchecked
 from webapp.interfaces.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
-from webapp.interfaces.api.rendering import unchecked
 from webapp.interfaces.api.schemas import (
     CompareQuery,
     CurveQuery,
@@ -46,15 +46,15 @@ from webapp.interfaces.api.schemas import (
     TimelineQuery,
 )
 from webapp.record.runs import selectors
-from webapp.record.runs.filtering.errors import nearest
+from webapp.record.runs.filtering.parsing import nearest
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
 from webapp.record.runs.selectors import PASS_RATE, runs_of
 from webapp.record.runs.timeline import as_trace, timeline_of
 from webapp.science.curves import payloads as curve_payloads
-from webapp.science.curves.comparison.choice import MOST_RUNS, choose
 from webapp.science.curves.comparison.compare import entries_of, payload_of
+from webapp.science.curves.comparison.entries import MOST_RUNS, choose
 from webapp.science.curves.comparison.odds import at_budget
 from webapp.science.curves.comparison.panels import panels_of
 from webapp.science.curves.models import Fit
@@ -85,8 +85,8 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Ht
     if not query.start:
         points = [p for p in points if getattr(p, query.x) > 0]
     if query.format == "csv":
-        rows = (tables.curve_row(point, query.x) for point in points)
-        return csv_file(f"{run.pk}-curve", tables.CURVE_COLUMNS, rows)
+        rows = (paging.curve_row(point, query.x) for point in points)
+        return csv_file(f"{run.pk}-curve", paging.CURVE_COLUMNS, rows)
     return unchecked(
         {
             "run": run.pk,
@@ -363,5 +363,5 @@ def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Htt
         model=query.model,
     )
     if query.format == "csv":
-        return csv_file("leaderboard", tables.LEADERBOARD_COLUMNS, tables.leaderboard_rows(groups))
+        return csv_file("leaderboard", paging.LEADERBOARD_COLUMNS, paging.leaderboard_rows(groups))
     return unchecked({"groups": groups})

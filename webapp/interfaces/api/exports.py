@@ -10,8 +10,7 @@ from webapp.interfaces.api.auth import READ_WHOLE, project_of, run_of, user_of
 from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.openapi import CSV, JSONL, PARQUET, answers
 from webapp.interfaces.exports.forms import download
-from webapp.interfaces.exports.of_project import project_pieces
-from webapp.interfaces.exports.of_run import run_pieces
+from webapp.interfaces.exports.of_project import project_pieces, run_pieces
 
 router = Router(tags=["exports"])
 FileFormat = Literal["csv", "jsonl", "parquet"]

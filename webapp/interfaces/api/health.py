@@ -20,7 +20,7 @@ from stack import environment
 from stack.outside import ray_headers
 from webapp.base import nudge
 from webapp.record.health.models import LastRound
-from webapp.record.health.schema import missing_migrations
+from webapp.record.health.patience import missing_migrations
 from webapp.reporting.status.troubles import ROUND_LATE, span_words
 
 OK, NOT_CONFIGURED = "ok", "not configured"

@@ -14,10 +14,10 @@ from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, pro
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
-from webapp.interfaces.imports import selectors, services, uploads
-from webapp.interfaces.imports.asked import OptionsBody, Server, asked_of_text
+from webapp.interfaces.imports import claims, services, uploads
 from webapp.interfaces.imports.models import Import, ImportedRun
-from webapp.interfaces.imports.tables import kind_of, preview_of
+from webapp.interfaces.imports.services import kind_of, preview_of
+from webapp.interfaces.imports.uploads import OptionsBody, Server, asked_of_text
 
 router = Router(tags=["imports"])
 Payload = dict[str, Any]
@@ -92,7 +92,7 @@ IN_FORM = {"x-options-schema": OPTIONS_SCHEMA}
 @router.get("", auth=READ_HEAVY, response=ImportPage, summary="List imports, newest first")
 def list_imports(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with how much was read and stored, and why it broke off where it did."""
-    rows = selectors.imports_of(project_of(request))
+    rows = claims.imports_of(project_of(request))
     return page(
         rows, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=import_payload
     )
@@ -182,15 +182,15 @@ def resume_import(
     user: str = User,
     files: list[UploadedFile] | None = Files,
 ) -> Payload:
-    found = selectors.import_by_id(project_of(request), import_id)
+    found = claims.import_by_id(project_of(request), import_id)
     asking = user_of(request)
     services.resume_import(found, user=asking, files=uploads.files_of(request), token=token, account=user)
     return _detail(request, import_id)
 
 
 def _detail(request: HttpRequest, import_id: str) -> Payload:
-    found = selectors.import_by_id(project_of(request), import_id)
-    return import_payload(found) | {"runs": [_run_payload(row) for row in selectors.runs_in(found)]}
+    found = claims.import_by_id(project_of(request), import_id)
+    return import_payload(found) | {"runs": [_run_payload(row) for row in claims.runs_in(found)]}
 
 
 def import_payload(one: Import) -> Payload:

@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.interfaces.api.auth import READ_HEAVY, run_of
 from webapp.record.logs.selectors import MOST_WANTED, Kept
@@ -64,8 +65,6 @@ def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[
 
 
 def _after(cursor: str | None) -> int:
-    if not cursor:
-        return 0
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 16):
+    if (after := whole_in(cursor or "0", 15)) is None:
         raise InvalidInput("cursor", "cursor is not one that a page gave out.")
-    return int(cursor)
+    return after

@@ -14,7 +14,8 @@ from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_AS_REVIEW,
 from webapp.interfaces.api.etags import unless_known, version_of_predictions
 from webapp.interfaces.api.openapi import CSV, answers
 from webapp.interfaces.api.paging import page, rows_after
-from webapp.interfaces.api.prediction_payloads import (
+from webapp.interfaces.api.parsing import unchecked
+from webapp.interfaces.api.payloads import (
     COLUMNS,
     comment_payload,
     outcome_payloads,
@@ -40,7 +41,6 @@ from webapp.interfaces.api.prediction_schemas import (
     ReviewList,
     WithdrawBody,
 )
-from webapp.interfaces.api.rendering import unchecked
 from webapp.science.curves.fitting import Question
 from webapp.science.predictions import calibration, selectors, services
 from webapp.science.predictions.claims import Claim

@@ -12,7 +12,7 @@ from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.payloads import recipe_payload, revision_payload
 from webapp.interfaces.api.schemas import PageQuery, RecipeBody, RevisionBody
 from webapp.record.recipes import selectors, services
-from webapp.record.recipes.hints import hints_for
+from webapp.record.recipes.selectors import hints_for
 
 router = Router(tags=["recipes"])
 

@@ -10,8 +10,8 @@ from ninja import Body, Header, Query, Router, Status
 
 from training.records import Record
 from webapp.base import metrics
-from webapp.base.bodies import batch_of
 from webapp.base.errors import InvalidInput
+from webapp.base.requests import batch_of
 from webapp.identity.accounts.models import Scope, User
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.api import schemas
@@ -34,6 +34,7 @@ from webapp.interfaces.api.auth import (
 from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page, page_since
+from webapp.interfaces.api.parsing import BATCH_BODY, parse_batch
 from webapp.interfaces.api.payloads import (
     point_payload,
     record_payload,
@@ -41,7 +42,6 @@ from webapp.interfaces.api.payloads import (
     run_payload,
     transition_payload,
 )
-from webapp.interfaces.api.records import BATCH_BODY, parse_batch
 from webapp.interfaces.api.schemas import (
     AxisQuery,
     BulkBody,
@@ -58,26 +58,11 @@ from webapp.interfaces.api.schemas import (
     StartBody,
     TrackBody,
 )
-from webapp.record.runs import (
-    bulk,
-    deleting,
-    describing,
-    drafts,
-    editing,
-    extending,
-    gathering,
-    ingest,
-    launch,
-    lifecycle,
-    meaning,
-    places,
-    refusals,
-    selectors,
-)
+from webapp.record.runs import bulk, deleting, editing, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.record.runs.filtering import compile_filter
+from webapp.record.runs.launch import Launched
 from webapp.record.runs.meaning import Meaning
 from webapp.record.runs.models import Run, State
-from webapp.record.runs.once import Launched
 from webapp.record.runs.points import effective_points
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.services import checked, set_run_policy
@@ -259,7 +244,7 @@ def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str,
     """`budget_hours` is what it may use in all. A running trainer learns of it between two updates; an ended run can be
     resumed to it. 409 for a draft, and for a run that trains elsewhere."""
     run = run_of(request, run_id)
-    extending.extend_run(run, body.budget_hours, user=user_of(request))
+    lifecycle.extend_run(run, body.budget_hours, user=user_of(request))
     return run_payload(run)
 
 
@@ -283,7 +268,7 @@ def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[
 def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """Its configuration is checked anew, then its first attempt is queued. 409 where it is no draft any more."""
     run = run_of(request, run_id)
-    drafts.launch_draft(run, user=user_of(request))
+    deleting.launch_draft(run, user=user_of(request))
     return run_payload(run)
 
 
@@ -299,7 +284,7 @@ def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
 def delete_run(request: HttpRequest, run_id: str) -> Status:
     run, user = run_of(request, run_id), user_of(request)
     if run.origin == Run.Origin.LAUNCHED and run.state == State.DRAFT:
-        drafts.delete_draft(run, user=user)
+        deleting.delete_draft(run, user=user)
     else:
         deleting.delete_run(run, user=user)
     return Status(204, None)
@@ -348,7 +333,7 @@ def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
 )
 def describe(request: HttpRequest, run_id: str, body: DescribeBody) -> dict[str, Any]:
     run = run_of(request, run_id)
-    describing.report_described(run, **body.model_dump())
+    editing.report_described(run, **body.model_dump())
     return run_payload(run)
 
 
@@ -390,7 +375,7 @@ def get_meaning(request: HttpRequest, run_id: str) -> Meaning:
 def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[str, Any]:
     run = run_of(request, run_id)
     check_attempt(request, [body.attempt])
-    return run_payload(refusals.note_refused(run, **body.model_dump()))
+    return run_payload(ingest.note_refused(run, **body.model_dump()))
 
 
 @router.post(
@@ -448,7 +433,7 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     answer: dict[str, object] = {"accepted": stored.accepted, "duplicates": stored.duplicates}
     if stored.names_left_out:
         answer["warning"] = TOO_MANY_NAMES.format(stored.names_left_out)
-    return answer | {"gather_seconds": gathering.asked_of_a_client()}
+    return answer | {"gather_seconds": selectors.asked_of_a_client()}
 
 
 @router.get(

@@ -8,6 +8,7 @@ from ninja import Path, Query, Router, Schema, Status
 from pydantic import Field
 
 from training.samples import FLAGS, MOST_STEP, Wanted
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_WHOLE, WRITE_RUN, check_attempt, check_goes_on, run_of
@@ -190,8 +191,6 @@ def _step(step: int) -> int:
 
 
 def _place(cursor: str | None) -> int:
-    if not cursor:
-        return 0
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10):
+    if (place := whole_in(cursor or "0")) is None:
         raise InvalidInput("cursor", "cursor is not one that a page gave out.")
-    return int(cursor)
+    return place

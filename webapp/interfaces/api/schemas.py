@@ -10,9 +10,8 @@ from training.records import MAX_STEP, Record
 from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from webapp.record.runs.bounds import MAX_TAGS
 from webapp.record.runs.bulk import MAX_RUNS
-from webapp.record.runs.ingest import MAX_RECORDS
+from webapp.record.runs.ingest import MAX_REASON, MAX_RECORDS
 from webapp.record.runs.models import State
-from webapp.record.runs.refusals import MAX_REASON
 from webapp.record.runs.timeline import MOST_STEPS
 from webapp.science.curves.comparison.panels import MOST_PANELS, MOST_PATTERNS
 from webapp.science.curves.fitting import Question

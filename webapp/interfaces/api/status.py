@@ -8,8 +8,8 @@ from ninja import Field, Router, Schema
 
 from webapp.identity.accounts.models import Role
 from webapp.interfaces.api.auth import READ_HEAVY, ApiRequest
-from webapp.reporting.status.payloads import status_payload
 from webapp.reporting.status.status import status_now
+from webapp.reporting.status.troubles import status_payload
 
 router = Router(tags=["status"])
 

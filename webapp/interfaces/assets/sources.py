@@ -1,11 +1,16 @@
-"""Which files pages load, and whether the collected ones are made of them as they are now."""
+"""Which files pages load, and whether the collected ones are made of them as they are now.
+
+Collecting the assets at the start of a stack: seconds the first time, nothing where no source changed.
+"""
 
 import hashlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
 
 STAMP = "collected-from"
 # What django-htmx and the repository hold beside the files that pages load (patterns of names, as of collectstatic).
@@ -45,3 +50,16 @@ def mark_collected(folder: Path) -> None:
 def mark_unfinished(folder: Path) -> None:
     """From now on, and until `mark_collected`, `folder` counts as empty."""
     (folder / STAMP).unlink(missing_ok=True)
+
+
+def collect_assets() -> bool:
+    """Copy, hash and compress every asset into STATIC_ROOT; False where that is done already.
+
+    Files of an earlier version stay: a page that is open may still ask for them.
+    """
+    folder = Path(settings.STATIC_ROOT)
+    if is_collected(folder):
+        return False
+    folder.mkdir(parents=True, exist_ok=True)
+    call_command("collectstatic", interactive=False, verbosity=0, ignore_patterns=list(IGNORED))
+    return True

@@ -1,25 +1,47 @@
-"""All runs that a filter finds as one file: the runs themselves, their curves, or their records."""
+"""The records of one run, or all runs that a filter finds (themselves, their curves or their records), as one file.
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+A run's records and points, in the order of training, read page by page.
 
+A page begins where the one before ended (attempt, seq): an export of any length holds one page of rows, needs no
+transaction that stays open while somebody downloads, and costs the same for each page.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from training.records import MAX_STEP
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.exports import forms
-from webapp.interfaces.exports.columns import ABOUT
+from webapp.interfaces.exports.columns import ABOUT, OF_ABOUT, RECORD, column_of
 from webapp.interfaces.exports.forms import Kind
-from webapp.interfaces.exports.of_run import (
-    OF_RECORD,
-    OF_VALUE,
-    about,
-    line,
-    long_rows,
-)
-from webapp.interfaces.exports.reading import Span, StoredPoint, StoredRecord, points, records, spans_of
 from webapp.record.runs.filtering import narrow
-from webapp.record.runs.models import Run
-from webapp.record.runs.selectors import pass_rates_of
+from webapp.record.runs.models import Point, Record, Run, Series
+from webapp.record.runs.selectors import pass_rates_of, stored_name
 
+RECORDS_A_PAGE = 250  # of up to 1000 metrics each
+POINTS_A_PAGE = 5000
+_SPANS = """
+SELECT own.attempt, newest.seq, own.last_step FROM runs_effective_attempt AS own
+CROSS JOIN LATERAL (
+    SELECT seq FROM runs_record WHERE run_id = own.run_id AND attempt = own.attempt ORDER BY seq DESC LIMIT 1
+) AS newest
+WHERE own.run_id = %s ORDER BY own.attempt
+"""
+_NAMES = """
+SELECT DISTINCT name FROM runs_record
+CROSS JOIN LATERAL jsonb_object_keys(metrics) AS name
+WHERE run_id = %(run)s ORDER BY name LIMIT %(most)s
+"""
+MOST_COLUMNS = 2000  # metrics that are written side by side
+OF_RECORD = dict.fromkeys(RECORD, Kind.NUMBER) | dict.fromkeys(("attempt", "seq", "step"), Kind.WHOLE)
+OF_VALUE = {"metric": Kind.TEXT, "value": Kind.NUMBER}
 MOST_RUNS = 20_000
 RUNS_AT_A_TIME = 100
 OF_POINT = {"metric": Kind.TEXT} | OF_RECORD | {"value": Kind.NUMBER, "stderr": Kind.NUMBER}
@@ -42,6 +64,189 @@ OF_RUN = {
     "ended_at": Kind.TIME,
     "config": Kind.TEXT,  # JSON
 }
+
+
+class StoredRecord(NamedTuple):
+    """A record as it was reported; an amount of compute that is not known is null or not there."""
+
+    attempt: int
+    seq: int
+    step: int
+    time: datetime
+    compute: dict[str, float | None]
+    metrics: dict[str, float | None]
+
+
+class StoredPoint(NamedTuple):
+    """One value of a series with all its x-axes."""
+
+    attempt: int
+    seq: int
+    step: int
+    time: datetime
+    device_hours: float | None
+    flops: float | None
+    tokens: float | None
+    value: float
+    stderr: float | None
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is read of one attempt: up to this seq and this step.
+
+    superseded_after: the last step before a later attempt's beginning, whatever is read; None: none superseded it.
+    """
+
+    attempt: int
+    last_seq: int
+    last_step: int
+    superseded_after: int | None
+
+
+def spans_of(run: Run, *, superseded: bool) -> list[Span]:
+    """What is stored of each attempt now. Without `superseded`, its steps end where a later attempt resumed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SPANS, [run.pk])
+        return [
+            Span(attempt, seq, MAX_STEP if superseded else last, None if last == MAX_STEP else last)
+            for attempt, seq, last in cursor.fetchall()
+        ]
+
+
+def records(run: Run, spans: Sequence[Span], *, metrics: Sequence[str] = ()) -> Iterator[StoredRecord]:
+    """The records of these spans. With `metrics`, only those values, and only records that have one of them."""
+    wanted = {stored_name(run, metric) or metric for metric in metrics}
+    columns = ("attempt", "seq", "step", "time", "compute", "metrics")
+    for row in _paged(Record.objects.filter(run=run), spans, columns, RECORDS_A_PAGE):
+        record = StoredRecord(*row)
+        if wanted:
+            kept = {name: value for name, value in record.metrics.items() if name in wanted}
+            if not kept:
+                continue
+            record = record._replace(metrics=kept)
+        yield record
+
+
+def points(run: Run, spans: Sequence[Span], metric: str) -> Iterator[StoredPoint]:
+    """The points of one series in these spans."""
+    series = Series.objects.filter(run=run, metric=stored_name(run, metric)).first()
+    if series is not None:
+        here = Point.objects.filter(series=series)
+        for row in _paged(here, spans, StoredPoint._fields, POINTS_A_PAGE):
+            yield StoredPoint(*row)
+
+
+def _paged(
+    rows: QuerySet[Any], spans: Sequence[Span], columns: Sequence[str], size: int
+) -> Iterator[tuple[Any, ...]]:
+    for span in spans:
+        here = rows.filter(attempt=span.attempt, seq__lte=span.last_seq, step__lte=span.last_step)
+        after, is_more = -1, True
+        while is_more:
+            page = list(here.filter(seq__gt=after).order_by("seq").values_list(*columns)[:size])
+            yield from page
+            is_more = len(page) == size
+            after = page[-1][columns.index("seq")] if page else after
+
+
+def value_names(run: Run, *, most: int) -> list[str]:
+    """Names of all that the run's records hold, standard errors and values that never were finite included, by name;
+    at most `most` + 1 of them, so that more can be told."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMES, {"run": run.pk, "most": most + 1})
+        return [name for (name,) in cursor.fetchall()]
+
+
+def amounts(compute: Mapping[str, float | None]) -> tuple[float | None, float | None, float | None]:
+    """Device-hours, floating point operations and tokens; None: not known."""
+    hours, flops, tokens = (compute.get(name) for name in ("device_hours", "flops", "tokens"))
+    return hours, flops, tokens
+
+
+OF_RECORD["time"] = Kind.TIME
+
+
+def run_pieces(
+    run: Run, form: str, *, metrics: Sequence[str] = (), superseded: bool = False, shape: str = "wide"
+) -> Iterator[bytes]:
+    """Every record of a run as CSV, JSONL or Parquet, in the order of training.
+
+    JSONL has one record a line, as `POST records` takes it. CSV and Parquet are "wide" (one row a record, a column a
+    metric) or "long" (one row a value). Values that were not finite are null in JSONL, else empty. What the run is
+    (`about`) stands in the first line or row.
+    metrics: only these. superseded: also what an attempt reported past the step that a later one resumed from.
+
+    Raises InvalidInput (metric) where a wide table would have more than MOST_COLUMNS metrics.
+    """
+    spans = spans_of(run, superseded=superseded)
+    if form == "jsonl":
+        said = itertools.chain([{ABOUT: about(run, spans)}], itertools.repeat({}))
+        found = records(run, spans, metrics=metrics)
+        return forms.jsonl_pieces(line(record) | more for record, more in zip(found, said, strict=False))
+    if shape == "long":
+        found = records(run, spans, metrics=metrics)
+        columns = OF_RECORD | OF_VALUE
+        rows: Iterator[tuple[Any, ...]] = (row for each in found for row in long_rows(each))
+    else:
+        names = _columns(run, metrics)
+        columns = OF_RECORD | {column_of(name): Kind.NUMBER for name in names}
+        rows = wide_rows(records(run, spans, metrics=metrics), names)
+    cells = itertools.chain([forms.as_json(about(run, spans))], itertools.repeat(None))
+    all_rows = ((*row, cell) for row, cell in zip(rows, cells, strict=False))
+    return forms.pieces(form, columns | {ABOUT: Kind.TEXT}, all_rows)
+
+
+def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
+    """What the run is. meaning: of its metrics, where somebody has said it. superseded_after: attempt -> its last step
+    before a later attempt's beginning."""
+    after = {str(span.attempt): span.superseded_after for span in spans if span.superseded_after is not None}
+    return {name: getattr(run, name) for name in OF_ABOUT[:-1]} | {"superseded_after": after}
+
+
+def line(record: StoredRecord) -> dict[str, Any]:
+    """A record as one of a batch, with which it could be reported again."""
+    return {
+        "attempt": record.attempt,
+        "seq": record.seq,
+        "step": record.step,
+        "time": record.time,
+        "compute": record.compute,
+        "metrics": record.metrics,
+    }
+
+
+def long_rows(record: StoredRecord) -> Iterator[tuple[Any, ...]]:
+    """One row a value, in the order of OF_RECORD and OF_VALUE."""
+    head = (*record[:4], *amounts(record.compute))
+    return ((*head, name, as_number(value)) for name, value in record.metrics.items())
+
+
+def wide_rows(found: Iterable[StoredRecord], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """One row a record. One with a metric that had no column came while the file was written: it is no part of it."""
+    known = set(names)
+    for record in found:
+        if known.issuperset(record.metrics):
+            values = (as_number(record.metrics.get(name)) for name in names)
+            yield (*record[:4], *amounts(record.compute), *values)
+
+
+def as_number(value: float | None) -> float | None:
+    """What JSON may give as a whole number of any length."""
+    return None if value is None else float(value)
+
+
+def _columns(run: Run, metrics: Sequence[str]) -> list[str]:
+    if metrics:
+        return list(dict.fromkeys(stored_name(run, metric) or metric for metric in metrics))
+    names = value_names(run, most=MOST_COLUMNS)
+    if len(names) > MOST_COLUMNS:
+        raise InvalidInput(
+            "metric",
+            f"metric: this run has more than {MOST_COLUMNS} metrics, too many for columns; name those that are wanted, "
+            "or ask for shape=long or format=jsonl.",
+        )
+    return names
 
 
 def project_pieces(

@@ -1,4 +1,7 @@
-"""Turns: one worker at a time reads an import, and takes it over where another one died."""
+"""Turns: one worker at a time reads an import, and takes it over where another one died.
+
+Reading imports, of one project.
+"""
 
 import logging
 import secrets
@@ -11,12 +14,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
-from webapp.base.advisory_locks import take_turns
-from webapp.base.claims import CLAIM, is_free
-from webapp.interfaces.imports.models import OPEN, Import, State
+from webapp.base.claims import CLAIM, is_free, take_turns
+from webapp.base.errors import NotFound
+from webapp.identity.accounts.models import Project
+from webapp.interfaces.imports.models import OPEN, Import, ImportedRun, State
 
 log = logging.getLogger(__name__)
 
@@ -102,3 +106,29 @@ def waiting() -> int:
     if Import.objects.filter(state=State.READING, claimed_until__gte=now).count() >= settings.IMPORTS_AT_ONCE:
         return 0
     return Import.objects.filter(is_waiting(now)).count()
+
+
+def imports_of(project: Project) -> QuerySet[Import]:
+    """Newest first, each with `runs_made`."""
+    rows = Import.objects.filter(project=project).select_related("user").order_by("-created_at", "id")
+    return rows.annotate(runs_made=Count("imported"))
+
+
+def import_by_id(project: Project, import_id: str) -> Import:
+    """Raises NotFound, also for imports of other projects."""
+    found = imports_of(project).filter(pk=import_id).first()
+    if found is None:
+        raise NotFound(f"There is no import {import_id}.")
+    return found
+
+
+def runs_in(one: Import) -> QuerySet[ImportedRun]:
+    """The runs that it filled, in the order of the source."""
+    rows = one.imported.select_related("run").order_by("id")
+    return rows.only(
+        "rows_done", "rows_stored", "is_done", "is_broken", "source_id", "run__id", "run__name", "run__state"
+    )
+
+
+def any_open(project: Project) -> bool:
+    return Import.objects.filter(project=project, state__in=OPEN).exists()

@@ -2,6 +2,8 @@
 
 Everybody who is signed in may look at it, and nobody changes it (`webapp.identity.accounts.permissions`). An owner of
 its organisation may remove it; then it is not made again.
+
+The report of the example project: what its runs say to each question of the study file.
 """
 
 import hashlib
@@ -14,27 +16,70 @@ from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
 from training.study import corpus
-from training.study.corpus import CorpusError
+from training.study.corpus import Corpus, CorpusError
+from training.study.file import Study as Asked
 from training.study.file import StudyFileError, load_study
-from webapp.base.advisory_locks import only_one
+from training.study.findings import finding
+from webapp.base.claims import only_one
 from webapp.base.errors import NotFound, ServiceError
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports.corpus_rows import store_corpus
-from webapp.interfaces.imports.findings import publish_findings
 from webapp.interfaces.imports.models import Example
+from webapp.record.runs.deleting import remove_runs
 from webapp.record.runs.models import Run
-from webapp.record.runs.removal import remove_runs
+from webapp.reporting.reports.document import text_of
+from webapp.reporting.reports.models import Report
+from webapp.reporting.reports.services import publish_unsigned
 from webapp.science.curves.models import Fit
-from webapp.science.curves.stored_fits import store_fits
-from webapp.science.curves.summaries import rebuild
+from webapp.science.curves.services import rebuild, store_fits
 from webapp.science.studies.models import Study
 
+TITLE = "Findings: the paper in miniature"
+AUTHOR = "Headroom"
+INTRODUCTION = """The questions of [arXiv 2510.13786](https://arxiv.org/abs/2510.13786), asked of models of 0.1 to 3
+million parameters on two CPU cores. Each run is real training. Questions, arms, seeds, and what would count as yes, no
+and undecided were written down before the first run.
+
+A run's result is the mean of its held-out pass rate over the last eighth of its evaluations. An arm differs from its
+baseline where the 90 % interval of the difference of means (over seeds) leaves out zero and the difference is beyond
+the margin of its study. None of this says what holds for an 8B model.
+"""
+X = {"device_hours": "device_hours", "flops": "flops", "tokens": "tokens", "steps": "step"}
 log = logging.getLogger(__name__)
+ADVISORY_LOCK = 0x48455841  # "HEXA"
+
+
+def publish_findings(project: Project, folder: Path) -> None:
+    """Of the corpus in this folder, once its runs are stored and fitted; where the report is there already, nothing."""
+    if Report.objects.filter(project=project, title=TITLE).exists():
+        return
+    found = corpus.read_corpus(folder)
+    parts = [_part(project, found, asked) for asked in load_study(folder / corpus.STUDY).says.studies]
+    publish_unsigned(project=project, title=TITLE, text="\n\n".join([INTRODUCTION, *parts]), author=AUTHOR)
+
+
+def _part(project: Project, found: Corpus, asked: Asked) -> str:
+    study = Study.objects.filter(project=project, name__startswith=f"{asked.name}: ").first()
+    chart = _chart(study, asked) if study else ""
+    return f"## {asked.name.replace('-', ' ').capitalize()}\n\n{finding(found, asked).markdown(chart)}"
+
+
+def _chart(study: Study, asked: Asked) -> str:
+    """A block with all recipes of the study over its axis."""
+    revisions = [arm.revision for arm in study.arms.select_related("revision__recipe")]
+    names = dict.fromkeys(f"{each.recipe.slug}@{each.number}" for each in revisions if each)
+    shown = {
+        "chart": "compare",
+        "recipes": ", ".join(names),
+        "by": "recipe",
+        "x": X[asked.axis],
+    }  # seeds as one curve
+    return text_of(shown | {"caption": asked.question})
+
 
 SLUG, NAME, NONE = "example", "Example: the paper in miniature", "none"
-ADVISORY_LOCK = 0x48455841  # "HEXA"
 
 
 def corpus_folder() -> Path | None:

@@ -2,25 +2,29 @@
 
 Each batch is one transaction: records, how far it is, and that the worker still has it. A worker that is killed loses
 at most its open batch; whoever takes over goes on behind the last one.
+
+What a reader reads: the file or folder as it lies on disk, an archive unpacked, or the address of a server.
 """
 
+import json
 import logging
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from webapp.base import nudge
-from webapp.base.errors import ServiceError
-from webapp.base.sealing import Unreadable
+from webapp.base.errors import InvalidInput, ServiceError
+from webapp.base.sealing import Unreadable, unseal
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports import apart, uploads
-from webapp.interfaces.imports.apart import MOST_RUNS
+from webapp.interfaces.imports.apart import MOST_RUNS, guess_kind, unpacked
 from webapp.interfaces.imports.claims import MOST_TRIES, Claim, Superseded, claim_next
 from webapp.interfaces.imports.filling import (
     RowRefused,
@@ -34,17 +38,67 @@ from webapp.interfaces.imports.filling import (
     unknown_in,
 )
 from webapp.interfaces.imports.models import Import, ImportedRun, State
-from webapp.interfaces.imports.opening import opened
+from webapp.interfaces.imports.readers.archives import ENDINGS
 from webapp.interfaces.imports.readers.found import PART
 from webapp.interfaces.imports.readers.kinds import KINDS, read
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
+from webapp.interfaces.imports.services import mapping_of
 from worker import names
 
+UNPACKED = "unpacked"
+UNPACKED_TO_PACKED = 4  # bytes of an archive's files to what may be uploaded
 log = logging.getLogger(__name__)
-
 TURN_SECONDS = 30.0  # then others have theirs; finding the place again does not count
-BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 MOST_NOTES = 20
+
+
+def opened(one: Import) -> tuple[str, Path | str, Options]:
+    """Kind, place and options for `readers.kinds.read`.
+
+    Raises BadSource, Unreadable where the credentials cannot be opened, and InvalidInput for a table whose columns
+    nothing names.
+    """
+    options = _options(one)
+    if one.address:
+        return one.kind, one.address, options
+    path = uploads.uploaded(one.pk)
+    if path is None:
+        raise BadSource(str(one), None, "The uploaded file is gone. Send it again.")
+    if uploads.is_archive(path.name):
+        path = _unpacked(one, path)
+    kind = one.kind or guess_kind(path)
+    if not kind:
+        raise InvalidInput("kind", f"What kind of source {one} is cannot be told: choose it.")
+    if not options.columns and KINDS[kind].preview is not None and path.is_file():
+        options = mapping_of(kind, path, options)
+    return kind, path, options
+
+
+def _options(one: Import) -> Options:
+    token, user = json.loads(unseal(one.sealed_credentials)) if one.sealed_credentials else ("", "")
+    options = Options.from_json(one.options, token=token, user=user)
+    return options if options.name or one.address else replace(options, name=_stem(one.source)[:120])
+
+
+def _stem(name: str) -> str:
+    """The name of a file without its ending, of an archive without both."""
+    endings = [ending for ending in ENDINGS if name.lower().endswith(ending)]
+    return name[: -len(max(endings, key=len))] if endings else Path(name).stem
+
+
+def _unpacked(one: Import, archive: Path) -> Path:
+    """Its only file, or the folder with all of them; unpacked once. Raises BadSource."""
+    folder = uploads.folder_of(one.pk) / UNPACKED
+    if not folder.exists():
+        partial = folder.with_name(f".{UNPACKED}.partial")
+        uploads.remove(partial)
+        unpacked(archive, partial, max_bytes=UNPACKED_TO_PACKED * settings.IMPORT_MAX_BYTES)
+        partial.rename(folder)
+    inside = sorted(folder.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_file() else folder
+
+
+BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 
 
 class TurnOver(Exception):

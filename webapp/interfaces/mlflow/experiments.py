@@ -1,29 +1,119 @@
-"""/api/2.0/mlflow/experiments: groups of runs in the token's project."""
+"""/api/2.0/mlflow/experiments: groups of runs in the token's project.
 
+Groups and runs in the form of MLflow's messages (protobuf's JSON).
+"""
+
+import math
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, Scope
-from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Call, endpoint
-from webapp.interfaces.mlflow.paging import page
+from webapp.interfaces.mlflow import door
+from webapp.interfaces.mlflow.door import Call, endpoint, page
 from webapp.interfaces.tracking import groups
-from webapp.interfaces.tracking.models import Group
+from webapp.interfaces.tracking.groups import DEFAULT
+from webapp.interfaces.tracking.lines import Value, to_ms
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.selectors import groups_of
+from webapp.record.runs.models import State
 
+DEFAULT_ID = "0"
+ARTIFACTS = "mlflow-artifacts:"  # the client asks its tracking server for what lies there
+MODEL_ID = re.compile(r"m-([0-9a-f]{32})-(\d{1,6})")  # of the run that logged it, and its number there
+STATUS = {
+    State.DRAFT: "SCHEDULED",
+    State.QUEUED: "SCHEDULED",
+    State.SUCCEEDED: "FINISHED",
+    State.FAILED: "FAILED",
+    State.LOST: "FAILED",
+    State.CANCELLED: "KILLED",
+}
 MOST_LISTED = 50_000
+
+
+def group_id(group: Group) -> str:
+    """MLflow's clients know the default experiment by its id."""
+    return DEFAULT_ID if group.name == DEFAULT else str(group.pk)
+
+
+def experiment(group: Group) -> dict[str, Any]:
+    return {
+        "experiment_id": group_id(group),
+        "name": group.name,
+        "artifact_location": f"{ARTIFACTS}/{group_id(group)}",
+        "lifecycle_stage": "deleted" if group.deleted_at else "active",
+        "creation_time": to_ms(group.created_at),
+        "last_update_time": to_ms(group.changed_at),
+        "tags": pairs(group.tags),
+    }
+
+
+def default_experiment() -> dict[str, Any]:
+    """The default experiment of a project that has logged nothing into it yet."""
+    return {
+        "experiment_id": DEFAULT_ID,
+        "name": DEFAULT,
+        "artifact_location": f"{ARTIFACTS}/{DEFAULT_ID}",
+        "lifecycle_stage": "active",
+    }
+
+
+def pairs(values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in sorted(values.items())]
+
+
+def run_info(found: ClientRun) -> dict[str, Any]:
+    """`status` is Headroom's: a person may have stopped the run, or it was lost (FAILED)."""
+    info: dict[str, Any] = {
+        "run_id": found.key,
+        "run_uuid": found.key,
+        "run_name": found.name,
+        "experiment_id": group_id(found.group),
+        "user_id": found.user_name,
+        "status": STATUS.get(State(found.run.state), "RUNNING"),
+        "start_time": found.start_ms,
+        "artifact_uri": f"{ARTIFACTS}/{group_id(found.group)}/{found.key}/artifacts",
+        "lifecycle_stage": "deleted" if found.deleted_at else "active",
+    }
+    return info if found.end_ms is None else info | {"end_time": found.end_ms}
+
+
+def run(found: ClientRun, metrics: Iterable[ClientMetric]) -> dict[str, Any]:
+    newest = [
+        _metric(metric.key, Value(metric.key, metric.value, metric.step, metric.time_ms))
+        for metric in metrics
+    ]
+    data = {"metrics": newest, "params": pairs(found.params), "tags": pairs(found.tags)}
+    return {"info": run_info(found), "data": data, "inputs": {"dataset_inputs": [], "model_inputs": []}}
+
+
+def history(values: Iterable[Value]) -> list[dict[str, Any]]:
+    return [_metric(value.name, value) for value in values]
+
+
+def _metric(key: str, value: Value) -> dict[str, Any]:
+    return {"key": key, "value": number(value.value), "timestamp": value.time_ms, "step": value.step}
+
+
+def number(value: float) -> float | str:
+    """JSON has no word of its own for what is not finite; protobuf's JSON has."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def find_group(project: Project, experiment_id: str) -> Group:
     """Raises NotFound, also for an experiment of another project."""
     found = groups_of(project)
-    if experiment_id == payloads.DEFAULT_ID:
+    if experiment_id == DEFAULT_ID:
         group = found.filter(name=groups.DEFAULT).first()
     else:
-        is_id = experiment_id.isascii() and experiment_id.isdigit() and len(experiment_id) < 19
-        group = found.filter(pk=int(experiment_id)).first() if is_id else None
+        group = found.filter(pk=whole_in(experiment_id, 18) or 0).first()
     if group is None:
         raise NotFound(f"No Experiment with id={experiment_id} exists.")
     return group
@@ -31,7 +121,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
 
 def writable_group(project: Project, experiment_id: str) -> Group:
     """The same to log into: the default one is made when it is first needed. Raises NotFound, InvalidInput."""
-    if experiment_id == payloads.DEFAULT_ID:
+    if experiment_id == DEFAULT_ID:
         group = groups.ensure_group(project, groups.DEFAULT)
     else:
         group = find_group(project, experiment_id)
@@ -42,42 +132,42 @@ def writable_group(project: Project, experiment_id: str) -> Group:
 
 @endpoint("POST", Scope.WRITE)
 def create(call: Call) -> dict[str, Any]:
-    tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_GROUP_TAG)
-    group = groups.create_group(call.project, checks.text(call.body, "name"), tags=tags)
-    return {"experiment_id": payloads.group_id(group)}
+    tags = door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_GROUP_TAG)
+    group = groups.create_group(call.project, door.text(call.body, "name"), tags=tags)
+    return {"experiment_id": group_id(group)}
 
 
 @endpoint("GET", Scope.READ)
 def get(call: Call) -> dict[str, Any]:
-    experiment_id = checks.text(call.body, "experiment_id")
+    experiment_id = door.text(call.body, "experiment_id")
     try:
-        return {"experiment": payloads.experiment(find_group(call.project, experiment_id))}
+        return {"experiment": experiment(find_group(call.project, experiment_id))}
     except NotFound:
-        if experiment_id != payloads.DEFAULT_ID:
+        if experiment_id != DEFAULT_ID:
             raise
-    return {"experiment": payloads.default_experiment()}
+    return {"experiment": default_experiment()}
 
 
 @endpoint("GET", Scope.READ)
 def get_by_name(call: Call) -> dict[str, Any]:
-    name = checks.text(call.body, "experiment_name")
+    name = door.text(call.body, "experiment_name")
     group = groups_of(call.project).filter(name=name).first()
     if group is not None:
-        return {"experiment": payloads.experiment(group)}
+        return {"experiment": experiment(group)}
     if name == groups.DEFAULT:
-        return {"experiment": payloads.default_experiment()}
+        return {"experiment": default_experiment()}
     raise NotFound(f"Could not find experiment with name '{name}'.")
 
 
 @endpoint("POST", Scope.READ)
 def search(call: Call) -> dict[str, Any]:
-    found = _of_view(groups_of(call.project), checks.text(call.body, "view_type", default="ACTIVE_ONLY"))
-    name = name_wanted(checks.text(call.body, "filter", default=""), "experiments")
+    found = _of_view(groups_of(call.project), door.text(call.body, "view_type", default="ACTIVE_ONLY"))
+    name = name_wanted(door.text(call.body, "filter", default=""), "experiments")
     if name is not None:
         found = found.filter(name=name)
-    most = checks.whole(call.body, "max_results", default=1000, least=1, most=MOST_LISTED)
-    rows, following = page(found.order_by("-pk"), checks.text(call.body, "page_token", default=""), most)
-    return {"experiments": [payloads.experiment(row) for row in rows], **following}
+    most = door.whole(call.body, "max_results", default=1000, least=1, most=MOST_LISTED)
+    rows, following = page(found.order_by("-pk"), door.text(call.body, "page_token", default=""), most)
+    return {"experiments": [experiment(row) for row in rows], **following}
 
 
 def _of_view(found: QuerySet[Group], view: str) -> QuerySet[Group]:
@@ -105,38 +195,38 @@ def name_wanted(text: str, what: str) -> str | None:
 
 @endpoint("POST", Scope.WRITE)
 def update(call: Call) -> dict[str, Any]:
-    group = find_group(call.project, checks.text(call.body, "experiment_id"))
+    group = find_group(call.project, door.text(call.body, "experiment_id"))
     if group.name == groups.DEFAULT:
         raise InvalidInput("new_name", "The default experiment keeps its name.")
-    groups.rename_group(group, checks.text(call.body, "new_name"))
+    groups.rename_group(group, door.text(call.body, "new_name"))
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def delete(call: Call) -> dict[str, Any]:
-    groups.set_deleted(find_group(call.project, checks.text(call.body, "experiment_id")), True)
+    groups.set_deleted(find_group(call.project, door.text(call.body, "experiment_id")), True)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def restore(call: Call) -> dict[str, Any]:
-    groups.set_deleted(find_group(call.project, checks.text(call.body, "experiment_id")), False)
+    groups.set_deleted(find_group(call.project, door.text(call.body, "experiment_id")), False)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def set_tag(call: Call) -> dict[str, Any]:
-    group = writable_group(call.project, checks.text(call.body, "experiment_id"))
-    name, value = checks.pair(call.body, checks.MAX_GROUP_TAG)
+    group = writable_group(call.project, door.text(call.body, "experiment_id"))
+    name, value = door.pair(call.body, door.MAX_GROUP_TAG)
     groups.set_group_tags(group, {name: value})
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def delete_tag(call: Call) -> dict[str, Any]:
-    group = writable_group(call.project, checks.text(call.body, "experiment_id"))
-    name = checks.key(call.body)
+    group = writable_group(call.project, door.text(call.body, "experiment_id"))
+    name = door.key(call.body)
     if name not in group.tags:
-        raise NotFound(f"No tag with name: {name} in experiment with id {payloads.group_id(group)}.")
+        raise NotFound(f"No tag with name: {name} in experiment with id {group_id(group)}.")
     groups.set_group_tags(group, {name: None})
     return {}

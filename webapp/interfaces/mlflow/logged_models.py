@@ -1,25 +1,41 @@
 """/api/2.0/mlflow/logged-models: what MLflow 3's `log_model` says of a model.
 
-What is said of it lies with the run that logged it, and so do its files (`webapp.interfaces.mlflow.artifacts`).
+What is said of it lies with the run that logged it, and so do its files (`webapp.interfaces.mlflow.logged_models`).
+
+/api/2.0/mlflow-artifacts/artifacts: the files that MLflow's clients log, below the address that their run names.
+
+GROUP/RUN/artifacts/PATH             PATH of the run's files
+GROUP/models/MODEL/artifacts/PATH    models/MODEL/PATH of the run that logged the model
 """
 
 import time
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from webapp.base.errors import InvalidInput, NotFound
-from webapp.identity.accounts.models import Scope
-from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Call, NotKept, endpoint, problem
-from webapp.interfaces.mlflow.experiments import name_wanted
-from webapp.interfaces.mlflow.runs import MLFLOW, find_active, runs_of_groups
+from webapp.identity.accounts.models import Project, Scope
+from webapp.interfaces import files
+from webapp.interfaces.mlflow import door, experiments
+from webapp.interfaces.mlflow.door import (
+    DOORS,
+    Call,
+    NotKept,
+    authenticate,
+    endpoint,
+    in_mlflows_form,
+    problem,
+)
+from webapp.interfaces.mlflow.experiments import MODEL_ID, name_wanted, run_info
+from webapp.interfaces.mlflow.runs import MLFLOW, check_active, find, find_active, runs_of_groups
 from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import client_run_by_key
+from webapp.record.artifacts import store
+from webapp.record.runs.models import Run
 
 STATUSES = ("LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED")
 MAX_NAME = 500
@@ -42,7 +58,7 @@ def by_method(**views: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
 def _find(call: Call) -> tuple[ClientRun, str, dict[str, Any]]:
     """The run, the id and what is known of a model. Raises NotFound, also for one of another project."""
     model_id = call.path["model_id"]
-    found = payloads.MODEL_ID.fullmatch(model_id)
+    found = experiments.MODEL_ID.fullmatch(model_id)
     run = client_run_by_key(call.project, MLFLOW, found[1]) if found else None
     if run is None or model_id not in run.logged_models:
         raise NotFound(f"Logged model with ID '{model_id}' not found.")
@@ -50,20 +66,20 @@ def _find(call: Call) -> tuple[ClientRun, str, dict[str, Any]]:
 
 
 def _payload(run: ClientRun, model_id: str, about: dict[str, Any]) -> dict[str, Any]:
-    group = payloads.group_id(run.group)
+    group = experiments.group_id(run.group)
     info = {
         "model_id": model_id,
         "experiment_id": group,
         "name": about["name"],
         "creation_timestamp_ms": about["made_ms"],
         "last_updated_timestamp_ms": about["changed_ms"],
-        "artifact_uri": f"{payloads.ARTIFACTS}/{group}/models/{model_id}/artifacts",
+        "artifact_uri": f"{experiments.ARTIFACTS}/{group}/models/{model_id}/artifacts",
         "status": about["status"],
         "model_type": about["model_type"],
         "source_run_id": run.key,
-        "tags": payloads.pairs(about["tags"]),
+        "tags": experiments.pairs(about["tags"]),
     }
-    return {"model": {"info": info, "data": {"params": payloads.pairs(about["params"]), "metrics": []}}}
+    return {"model": {"info": info, "data": {"params": experiments.pairs(about["params"]), "metrics": []}}}
 
 
 @endpoint("POST", Scope.WRITE)
@@ -73,10 +89,10 @@ def create(call: Call) -> dict[str, Any]:
     run = find_active(Call(call.token, call.body | {"run_id": call.body["source_run_id"]}))
     now = int(time.time() * 1000)
     about = {
-        "name": checks.text(call.body, "name", default="model")[:MAX_NAME],
-        "model_type": checks.text(call.body, "model_type", default="")[:MAX_NAME],
-        "params": checks.pairs(call.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM),
-        "tags": checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG),
+        "name": door.text(call.body, "name", default="model")[:MAX_NAME],
+        "model_type": door.text(call.body, "model_type", default="")[:MAX_NAME],
+        "params": door.pairs(call.body, "params", door.MAX_ENTITIES, door.MAX_PARAM),
+        "tags": door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_TAG),
         "status": STATUSES[0],
         "made_ms": now,
         "changed_ms": now,
@@ -92,7 +108,7 @@ def get(call: Call) -> dict[str, Any]:
 
 @endpoint("PATCH", Scope.WRITE)
 def finalize(call: Call) -> dict[str, Any]:
-    status = checks.text(call.body, "status")
+    status = door.text(call.body, "status")
     if status not in STATUSES:
         raise InvalidInput("status", f"status must be one of {', '.join(STATUSES)}.")
     return _changed(call, status=status)
@@ -100,7 +116,7 @@ def finalize(call: Call) -> dict[str, Any]:
 
 @endpoint("PATCH", Scope.WRITE)
 def set_tags(call: Call) -> dict[str, Any]:
-    tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
+    tags = door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_TAG)
     return _changed(call, tags=_find(call)[2]["tags"] | tags)
 
 
@@ -114,7 +130,7 @@ def delete_tag(call: Call) -> dict[str, Any]:
 
 @endpoint("POST", Scope.WRITE)
 def log_params(call: Call) -> dict[str, Any]:
-    params = checks.pairs(call.body, "params", checks.MAX_ENTITIES, checks.MAX_PARAM)
+    params = door.pairs(call.body, "params", door.MAX_ENTITIES, door.MAX_PARAM)
     _changed(call, params=_find(call)[2]["params"] | params)
     return {}
 
@@ -129,8 +145,8 @@ def _changed(call: Call, **changes: Any) -> dict[str, Any]:
 def search(call: Call) -> dict[str, Any]:
     """The newest models of the experiments, by name where that is asked for; clients look among them for a run."""
     runs = runs_of_groups(call).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
-    name = name_wanted(checks.text(call.body, "filter", default=""), "models")
-    most = checks.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
+    name = name_wanted(door.text(call.body, "filter", default=""), "models")
+    most = door.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
     found = [
         (run, model_id, about)
         for run in runs[:MOST_FOUND]
@@ -139,3 +155,52 @@ def search(call: Call) -> dict[str, Any]:
     ]
     found.sort(key=lambda each: each[2]["made_ms"], reverse=True)
     return {"models": [_payload(*each)["model"] for each in found[:most]]}
+
+
+@in_mlflows_form
+def artifacts(request: HttpRequest, path: str = "") -> HttpResponseBase:
+    """GET without a path lists the folder that the query names; with one, GET, PUT and DELETE are of that file."""
+    if request.method not in ("GET", "PUT", "DELETE") or (not path and request.method != "GET"):
+        return problem(405, "BAD_REQUEST", f"{request.method} is not possible here.")
+    token = authenticate(request, DOORS[Scope.READ if request.method == "GET" else Scope.WRITE])
+    if not path:
+        found, folder = _place(token.project, request.GET.get("path", ""))
+        return JsonResponse({"files": listed(found.run, folder)})
+    found, name = _place(token.project, path)
+    if request.method == "GET":
+        return files.download(store.find(found.run, name))
+    check_active(found)
+    if request.method == "PUT":
+        files.upload(request, found.run, name)
+    else:
+        store.delete(found.run, name, user=token.user)
+    return JsonResponse({})
+
+
+def _place(project: Project, path: str) -> tuple[ClientRun, str]:
+    """The run that an address means, and the path within it. Raises NotFound."""
+    match path.strip("/").split("/"):
+        case [_, "models", model, "artifacts", *rest] if found := MODEL_ID.fullmatch(model):
+            return client_run_by_key(project, MLFLOW, found[1]), "/".join(["models", model, *rest])
+        case [_, key, "artifacts", *rest]:
+            return client_run_by_key(project, MLFLOW, key), "/".join(rest)
+    raise NotFound(f"{path} is no address of a run's artifacts: EXPERIMENT/RUN/artifacts/PATH.")
+
+
+@endpoint("GET", Scope.READ)
+def list_artifacts(call: Call) -> dict[str, Any]:
+    """The same by the run's id, with whole paths."""
+    found, folder = find(call), door.text(call.body, "path", default="").strip("/")
+    before = f"{folder}/" if folder else ""
+    inside = [item | {"path": before + item["path"]} for item in listed(found.run, folder)]
+    return {"root_uri": run_info(found)["artifact_uri"], "files": inside}
+
+
+def listed(run: Run, folder: str) -> list[dict[str, Any]]:
+    """What stands directly in a folder of the run: files with their bytes, and folders; none of a file."""
+    found: dict[str, dict[str, Any]] = {}
+    for path, size in store.below(run, folder).values_list("path", "size"):
+        name, slash, _ = path[len(folder) :].lstrip("/").partition("/")
+        if name:
+            found[name] = {"path": name, "is_dir": bool(slash)} | ({} if slash else {"file_size": size})
+    return list(found.values())

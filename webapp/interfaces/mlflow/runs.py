@@ -1,22 +1,27 @@
-"""/api/2.0/mlflow/runs: made, described, logged to, ended, found."""
+"""/api/2.0/mlflow/runs: made, described, logged to, ended, found.
+
+Also what comes in batches, and what goes out of a metric (/api/2.0/mlflow).
+"""
 
 import json
 import time
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Scope
-from webapp.interfaces.mlflow import checks, payloads
-from webapp.interfaces.mlflow.door import Call, endpoint
+from webapp.interfaces.mlflow import door, experiments
+from webapp.interfaces.mlflow.door import Call, endpoint, page
 from webapp.interfaces.mlflow.experiments import writable_group
-from webapp.interfaces.mlflow.paging import page
 from webapp.interfaces.mlflow.search import narrow, ordered
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.intake import store_values
+from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientRun
-from webapp.interfaces.tracking.selectors import client_run_by_key, newest_of, runs_of_client
+from webapp.interfaces.tracking.selectors import client_run_by_key, history, newest_of, runs_of_client
 from webapp.record.runs.models import State
 
 MLFLOW = ClientRun.Client.MLFLOW
@@ -24,11 +29,13 @@ RUN_NAME, USER, LOGGED_MODELS = "mlflow.runName", "mlflow.user", "mlflow.log-mod
 ENDS = {"FINISHED": State.SUCCEEDED, "FAILED": State.FAILED, "KILLED": State.CANCELLED}
 MOST_FOUND = 50_000
 DEFAULT_FOUND = 1000
+MOST_VALUES = 25_000
+MOST_RUNS = 100
 
 
 def find(call: Call) -> ClientRun:
     """Raises NotFound, InvalidInput (run_id)."""
-    return client_run_by_key(call.project, MLFLOW, checks.text(call.body, "run_id", "run_uuid"))
+    return client_run_by_key(call.project, MLFLOW, door.text(call.body, "run_id", "run_uuid"))
 
 
 def find_active(call: Call) -> ClientRun:
@@ -54,43 +61,45 @@ def _now_ms() -> int:
 
 @endpoint("POST", Scope.WRITE)
 def create(call: Call) -> dict[str, Any]:
-    tags = checks.pairs(call.body, "tags", checks.MAX_ENTITIES, checks.MAX_TAG)
-    name = checks.text(call.body, "run_name", default="") or tags.get(RUN_NAME, "")
-    group = writable_group(call.project, checks.text(call.body, "experiment_id", default=payloads.DEFAULT_ID))
+    tags = door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_TAG)
+    name = door.text(call.body, "run_name", default="") or tags.get(RUN_NAME, "")
+    group = writable_group(
+        call.project, door.text(call.body, "experiment_id", default=experiments.DEFAULT_ID)
+    )
     begun = ClientRun(
         client=MLFLOW,
         name=name,
-        start_ms=checks.whole(call.body, "start_time", default=_now_ms(), most=checks.MAX_TIME),
-        user_name=checks.text(call.body, "user_id", default="") or tags.get(USER, ""),
+        start_ms=door.whole(call.body, "start_time", default=_now_ms(), most=door.MAX_TIME),
+        user_name=door.text(call.body, "user_id", default="") or tags.get(USER, ""),
         tags=tags,
     )
     made = client_runs.make_client_run(group, begun, user=call.user)
     if RUN_NAME not in tags:
         client_runs.describe(made, tags={RUN_NAME: made.name})
-    return {"run": payloads.run(_again(made), [])}
+    return {"run": experiments.run(_again(made), [])}
 
 
 @endpoint("GET", Scope.READ)
 def get(call: Call) -> dict[str, Any]:
     found = find(call)
-    return {"run": payloads.run(found, newest_of([found]).get(found.pk, []))}
+    return {"run": experiments.run(found, newest_of([found]).get(found.pk, []))}
 
 
 @endpoint("POST", Scope.WRITE)
 def update(call: Call) -> dict[str, Any]:
     found = find_active(call)
-    status = checks.text(call.body, "status", default="")
-    name = checks.text(call.body, "run_name", default="")
+    status = door.text(call.body, "status", default="")
+    name = door.text(call.body, "run_name", default="")
     if status not in ("", "RUNNING", "SCHEDULED", *ENDS):
         raise InvalidInput("status", f"status must be one of RUNNING, SCHEDULED, {', '.join(ENDS)}.")
-    end_ms = checks.whole(call.body, "end_time", default=-1, least=-1, most=checks.MAX_TIME)
+    end_ms = door.whole(call.body, "end_time", default=-1, least=-1, most=door.MAX_TIME)
     if name:
         client_runs.describe(found, name=name, tags={RUN_NAME: name})
     if status in ENDS:
         client_runs.end(found, state=ENDS[status], end_ms=_now_ms() if end_ms < 0 else end_ms)
     elif status == "RUNNING":
         client_runs.go_on(found)
-    return {"run_info": payloads.run_info(_again(found))}
+    return {"run_info": experiments.run_info(_again(found))}
 
 
 @endpoint("POST", Scope.WRITE)
@@ -108,15 +117,15 @@ def restore(call: Call) -> dict[str, Any]:
 @endpoint("POST", Scope.READ)
 def search(call: Call) -> dict[str, Any]:
     body = call.body
-    found = _in_view(call, checks.text(body, "run_view_type", default="ACTIVE_ONLY"))
-    found = narrow(found, checks.text(body, "filter", default=""))
+    found = _in_view(call, door.text(body, "run_view_type", default="ACTIVE_ONLY"))
+    found = narrow(found, door.text(body, "filter", default=""))
     orders = body.get("order_by") or []
     if not isinstance(orders, list) or len(orders) > 20:
         raise InvalidInput("order_by", "order_by must be a list of at most 20 items.")
-    most = checks.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=MOST_FOUND)
-    rows, following = page(ordered(found, orders), checks.text(body, "page_token", default=""), most)
+    most = door.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=MOST_FOUND)
+    rows, following = page(ordered(found, orders), door.text(body, "page_token", default=""), most)
     newest = newest_of(rows)
-    return {"runs": [payloads.run(row, newest.get(row.pk, [])) for row in rows], **following}
+    return {"runs": [experiments.run(row, newest.get(row.pk, [])) for row in rows], **following}
 
 
 def _in_view(call: Call, view: str) -> QuerySet[ClientRun]:
@@ -132,10 +141,10 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
     if not isinstance(ids, list) or not all(isinstance(each, str | int) for each in ids):
         raise InvalidInput("experiment_ids", "experiment_ids must be a list of ids.")
     texts = {str(each) for each in ids}
-    numbers = [int(each) for each in texts if each.isascii() and each.isdigit() and len(each) < 19]
+    numbers = [number for each in texts if (number := whole_in(each, 18)) is not None]
     found = runs_of_client(call.project, MLFLOW)
     here = found.filter(group__in=numbers)
-    if payloads.DEFAULT_ID in texts:
+    if experiments.DEFAULT_ID in texts:
         here = here | found.filter(group__name=groups.DEFAULT)
     return here
 
@@ -143,20 +152,20 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
 @endpoint("POST", Scope.WRITE)
 def log_metric(call: Call) -> dict[str, Any]:
     found = find_active(call)
-    store_values(found, [checks.metric(call.body)])
+    store_values(found, [door.metric(call.body)])
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def log_parameter(call: Call) -> dict[str, Any]:
-    name, value = checks.pair(call.body, checks.MAX_PARAM)
+    name, value = door.pair(call.body, door.MAX_PARAM)
     client_runs.describe(find_active(call), params={name: value})
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def set_tag(call: Call) -> dict[str, Any]:
-    name, value = checks.pair(call.body, checks.MAX_TAG)
+    name, value = door.pair(call.body, door.MAX_TAG)
     renamed = value if name == RUN_NAME else None
     client_runs.describe(find_active(call), tags={name: value}, name=renamed)
     return {}
@@ -164,7 +173,7 @@ def set_tag(call: Call) -> dict[str, Any]:
 
 @endpoint("POST", Scope.WRITE)
 def delete_tag(call: Call) -> dict[str, Any]:
-    found, name = find_active(call), checks.key(call.body)
+    found, name = find_active(call), door.key(call.body)
     if name not in found.tags:
         raise NotFound(f"No tag with name: {name} in run with id {found.key}.")
     client_runs.describe(found, tags={name: None})
@@ -176,11 +185,72 @@ def log_model(call: Call) -> dict[str, Any]:
     """What a model is, without its files, is kept as MLflow keeps it: in a tag."""
     found = find_active(call)
     try:
-        model = json.loads(checks.text(call.body, "model_json"))
+        model = json.loads(door.text(call.body, "model_json"))
     except ValueError:
         model = None
     if not isinstance(model, dict):
         raise InvalidInput("model_json", "model_json must be a JSON object, as text.")
     known = json.loads(found.tags.get(LOGGED_MODELS, "[]"))
     client_runs.describe(found, tags={LOGGED_MODELS: json.dumps([*known, model])})
+    return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def log_batch(call: Call) -> dict[str, Any]:
+    """All of it or nothing, and safe to repeat."""
+    found = find_active(call)
+    values, params, tags = door.batch(call.body)
+    with transaction.atomic():
+        if params or tags:
+            client_runs.describe(found, params=params, tags=tags, name=tags.get(RUN_NAME))
+        if values:
+            store_values(found, values)
+    return {}
+
+
+@endpoint("GET", Scope.READ)
+def get_history(call: Call) -> dict[str, Any]:
+    """Every value; with `max_results` as many from where `page_token` says."""
+    values = history(find(call), door.text(call.body, "metric_key"))
+    if "max_results" not in call.body:
+        return {"metrics": experiments.history(values)}
+    first = door.whole({"page_token": call.body.get("page_token") or 0}, "page_token", default=0)
+    last = first + door.whole(call.body, "max_results", default=None, least=1)
+    following = {"next_page_token": str(last)} if last < len(values) else {}
+    return {"metrics": experiments.history(values[first:last]), **following}
+
+
+@endpoint("GET", Scope.READ)
+def get_history_bulk_interval(call: Call) -> dict[str, Any]:
+    """The values of one metric of several runs between two steps: at most `max_results` of each run, evenly picked, the
+    first and the last among them."""
+    keys = call.body.get("run_ids") or []
+    keys = [keys] if isinstance(keys, str) else keys
+    if not 1 <= len(keys) <= MOST_RUNS:
+        raise InvalidInput("run_ids", f"run_ids must be 1 to {MOST_RUNS} ids.")
+    name = door.text(call.body, "metric_key")
+    first = door.whole(call.body, "start_step", default=-door.INT64, least=-door.INT64)
+    last = door.whole(call.body, "end_step", default=door.INT64 - 1, least=-door.INT64)
+    most = door.whole(call.body, "max_results", default=2500, least=1, most=MOST_VALUES)
+    found = []
+    for key in keys:
+        values = history(client_run_by_key(call.project, MLFLOW, key), name)
+        here = [value for value in values if first <= value.step <= last]
+        found += [item | {"run_id": key} for item in experiments.history(_picked(here, most))]
+    return {"metrics": found}
+
+
+def _picked(values: list[Value], most: int) -> list[Value]:
+    """At most so many, evenly, the first and the last among them."""
+    if len(values) <= most:
+        return values
+    if most == 1:
+        return values[-1:]
+    return [values[i * (len(values) - 1) // (most - 1)] for i in range(most)]
+
+
+@endpoint("POST", Scope.WRITE, most=16 * door.MAX_BODY)
+def accept_unkept(call: Call) -> dict[str, Any]:
+    """Links to data sets and models: nothing here would show them, and no training needs to stop for that."""
+    find_active(call)
     return {}

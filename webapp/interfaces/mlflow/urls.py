@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from webapp.interfaces.mlflow import artifacts, experiments, logged_models, logging, runs
+from webapp.interfaces.mlflow import experiments, logged_models, runs
 from webapp.interfaces.mlflow.door import nothing_here
 
 urlpatterns = [
@@ -26,12 +26,12 @@ urlpatterns = [
     path("runs/set-tag", runs.set_tag),
     path("runs/delete-tag", runs.delete_tag),
     path("runs/log-model", runs.log_model),
-    path("runs/log-batch", logging.log_batch),
-    path("runs/log-inputs", logging.accept_unkept),
-    path("runs/outputs", logging.accept_unkept),
-    path("metrics/get-history", logging.get_history),
-    path("metrics/get-history-bulk-interval", logging.get_history_bulk_interval),
-    path("artifacts/list", artifacts.list_artifacts),
+    path("runs/log-batch", runs.log_batch),
+    path("runs/log-inputs", runs.accept_unkept),
+    path("runs/outputs", runs.accept_unkept),
+    path("metrics/get-history", runs.get_history),
+    path("metrics/get-history-bulk-interval", runs.get_history_bulk_interval),
+    path("artifacts/list", logged_models.list_artifacts),
     path("logged-models", logged_models.create),
     path("logged-models/search", logged_models.search),
     path(
@@ -44,7 +44,7 @@ urlpatterns = [
     re_path(r"^(?P<rest>.*)$", nothing_here),
 ]
 artifact_patterns = [
-    path("artifacts", artifacts.artifacts),
-    path("artifacts/<path:path>", artifacts.artifacts),
+    path("artifacts", logged_models.artifacts),
+    path("artifacts/<path:path>", logged_models.artifacts),
     re_path(r"^(?P<rest>(?s:.*))\Z", nothing_here),
 ]

@@ -22,7 +22,7 @@ SESSION_KEY = "project"
 
 
 def signed_in(request: HttpRequest) -> User:
-    """The user of a page that needs one: `webapp.interfaces.pages.route_rules` lets nobody else through to it."""
+    """The user of a page that needs one: `webapp.interfaces.pages.middleware` lets nobody else through to it."""
     return cast(User, request.user)
 
 

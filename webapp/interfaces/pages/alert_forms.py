@@ -5,8 +5,9 @@ from typing import Any
 
 from django import forms
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import ServiceError
-from webapp.record.alarm_rules.configured import rules_by_name
+from webapp.record.alarm_rules.rules import rules_by_name
 from webapp.reporting.alerts import hours
 from webapp.reporting.alerts.conditions import COMPARISONS, STATES
 from webapp.reporting.alerts.models import AlertRule, Channel, QuietHours
@@ -95,8 +96,7 @@ class RuleForm(_Form):
 
     def cooldown_given(self) -> int:
         """The cooldown as it was typed; 0 where it cannot be read."""
-        text = str(self.data.get("cooldown_minutes", ""))
-        return int(text) if text.isdigit() and len(text) < 6 else 0
+        return whole_in(str(self.data.get("cooldown_minutes", "")), 5) or 0
 
     def wanted(self) -> Wanted:
         """What the (valid) form asks for."""

@@ -1,5 +1,12 @@
-"""Configurations as pages show them: grouped settings, YAML, and what changed between two of them. Pure functions."""
+"""Configurations as pages show them: grouped settings, YAML, and what changed between two of them. Pure functions.
 
+The settings that tell recipes apart, in words. Pure functions of a stored configuration.
+
+Settings that differ among the chosen, the equal ones counted. Pure functions.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -9,9 +16,15 @@ from pydantic import BaseModel
 
 from training.recipe import RecipeError, parse_recipe
 from training.schema import Recipe as Schema
+from training.schema import Resources
 from webapp.record.recipes.models import Revision
+from webapp.science.curves.comparison.entries import Entry
 
 Config = dict[str, Any]
+COLUMNS_UP_TO = 6  # series that have a column each; of more a setting's values are counted
+VALUES_UP_TO = 6
+ABSENT = "–"
+WORDS = {"name", "title", "description"}  # of a recipe: they name it and set nothing
 
 
 @dataclass(frozen=True)
@@ -123,3 +136,116 @@ def parent_of(revision: Revision) -> Revision | None:
         .order_by("-number")
         .first()
     )
+
+
+def key_settings(config: Config) -> list[tuple[str, str]]:
+    """(name, value) of what the paper varies: loss, averages, off-policy depth, batch, length control, head."""
+    rollout, off, loss = config["rollout"], config["offpolicy"], config["loss"]
+    precision, evaluation = config["precision"], config["eval"]
+    return [
+        ("Loss", f"{loss['type'].upper()}{_clips(loss)}"),
+        ("Averaged over", f"{loss['aggregation']}s"),
+        (
+            "Advantage",
+            f"divided by the {config['advantage']['norm']}'s std".replace("the none's std", "nothing"),
+        ),
+        ("Batch", f"{rollout['prompts_per_step']} prompts × {rollout['generations_per_prompt']} generations"),
+        ("Off-policy", f"{off['mode']}, {off['k']}" if off["k"] else "synchronous"),
+        ("Zero-variance prompts", "left out" if config["filter"]["zero_variance"] == "drop" else "kept"),
+        ("Curriculum", config["curriculum"]["mode"].replace("_", " ")),
+        ("Length control", config["length"]["mode"]),
+        ("Head", f"{precision['head_generator']} / {precision['head_trainer']}"),
+        ("Learning rate", f"{config['optimizer']['lr']:g}"),
+        (
+            "Evaluation",
+            f"{evaluation['prompts']} prompts, mean@{evaluation['k']}, every {evaluation['every_steps']} steps",
+        ),
+    ]
+
+
+def _clips(loss: Config) -> str:
+    words = {"eps_low": "low", "eps_high": "high", "eps_max": "cap"}
+    shown = [f"{word} {loss[name]:g}" for name, word in words.items() if loss.get(name) is not None]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def devices(config: Config) -> int:
+    """What a run of this configuration holds: GPUs where there are any, else CPU cores."""
+    return Resources.model_validate(config["resources"]).devices
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting: a cell for each series, or for many its values with how often each occurs."""
+
+    path: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConfigTable:
+    """`columns` is empty where the values are counted. equal: how many settings all of them share. silent: series that
+    report no configuration."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    equal: int
+    silent: tuple[str, ...]
+
+
+def config_table(entries: Sequence[Entry]) -> ConfigTable | None:
+    """The differences between the series' configurations; None for fewer than two that have one."""
+    own = [entry for entry in entries if entry.runs]
+    flat = {entry.key: [dict(leaves(run.config)) for run in entry.runs if run.config] for entry in own}
+    known = [entry for entry in own if flat[entry.key]]
+    silent = tuple(entry.label for entry in own if not flat[entry.key])
+    if len(known) < 2:
+        return None
+    configs = [config for entry in known for config in flat[entry.key]]
+    paths = _paths(known[0], configs)
+    differing = [path for path in paths if _differs(path, configs)]
+    columns = [flat[entry.key] for entry in known]
+    few = len(known) <= COLUMNS_UP_TO
+    cells = _cells if few else _counts
+    rows = tuple(Row(path, cells(path, columns)) for path in differing)
+    titles = tuple(entry.label for entry in known) if few else ()
+    return ConfigTable(titles, rows, len(paths) - len(differing), silent)
+
+
+def leaves(config: Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted path, value) of every setting that is set; values as they are: writing all of them as text takes time."""
+    for name, value in config.items():
+        if not prefix and name in WORDS:
+            continue
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield f"{prefix}{name}", value
+
+
+def _paths(first: Entry, configs: Sequence[dict[str, Any]]) -> list[str]:
+    """Every setting of any of them: in the schema's order, then by name."""
+    known = [path for path, _ in leaves(ordered(first.runs[0].config))]
+    everywhere = {path for config in configs for path in config}
+    rest = sorted(everywhere - set(known))
+    return [path for path in known if path in everywhere] + rest
+
+
+def _differs(path: str, configs: Sequence[dict[str, Any]]) -> bool:
+    first = configs[0].get(path)
+    return any(config.get(path) != first for config in configs)
+
+
+def _cells(path: str, columns: Sequence[Sequence[dict[str, Any]]]) -> tuple[str, ...]:
+    return tuple(", ".join(dict.fromkeys(_text(config, path) for config in column)) for column in columns)
+
+
+def _counts(path: str, columns: Sequence[Sequence[dict[str, Any]]]) -> tuple[str, ...]:
+    counted = Counter(_text(config, path) for column in columns for config in column)
+    shown = [f"{value} ({count})" for value, count in counted.most_common(VALUES_UP_TO)]
+    more = len(counted) - len(shown)
+    return tuple([*shown, f"and {more} more"] if more else shown)
+
+
+def _text(config: dict[str, Any], path: str) -> str:
+    return scalar(config[path]) if path in config else ABSENT

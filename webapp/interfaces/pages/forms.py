@@ -1,4 +1,7 @@
-"""Forms: they hold values and errors for the pages. What is right or wrong is decided by the services."""
+"""Forms: they hold values and errors for the pages. What is right or wrong is decided by the services.
+
+Forms of signing in and of one's own account. The services decide.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +10,14 @@ from uuid import uuid4
 from django import forms
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.password_validation import validate_password
 from django.urls import reverse
 
-from webapp.identity.accounts.models import Role, Scope
+from webapp.identity.accounts.models import Role, Scope, User
 from webapp.identity.accounts.permissions import grants
 from webapp.identity.accounts.services import PERMISSION_OF_SCOPE
-from webapp.record.runs import launch_seeds
+from webapp.identity.signin.forms import OwnPasswordForm, password_field
+from webapp.record.runs import launch_set
 from webapp.record.runs.bounds import MAX_RETRIES, MAX_SEED
 from webapp.record.runs.models import Run
 
@@ -25,9 +30,16 @@ RELOAD = {
     "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name],[name=priority],[name=retries]",
     "hx-push-url": "true",
 }
-MAX_SEEDS = launch_seeds.MAX_SEEDS
+MAX_SEEDS = launch_set.MAX_SEEDS
 RETRIES_WORDS = f"Automatic retries are a whole number from 0 to {MAX_RETRIES}, or empty."
 SEEDS_WORDS = f"Seeds are 1 to {MAX_SEEDS} whole numbers from 0 to {MAX_SEED}, such as 0 or 0, 1, 2."
+SCOPES = (
+    (Scope.READ, "read: look at runs, curves and fits"),
+    (Scope.WRITE, "write: also report records of runs"),
+    (Scope.LAUNCH, "launch: also launch, stop and resume runs"),
+)
+TOKEN_DAYS = {"30": "30 days", "90": "90 days", "365": "1 year", "never": "until it is revoked"}
+DEFAULT_TOKEN_DAYS = "90"
 
 
 def new_key() -> str:
@@ -41,15 +53,6 @@ class SignInForm(AuthenticationForm):
     error_messages = AuthenticationForm.error_messages | {
         "invalid_login": "No account with this name and password.",
     }
-
-
-SCOPES = (
-    (Scope.READ, "read: look at runs, curves and fits"),
-    (Scope.WRITE, "write: also report records of runs"),
-    (Scope.LAUNCH, "launch: also launch, stop and resume runs"),
-)
-TOKEN_DAYS = {"30": "30 days", "90": "90 days", "365": "1 year", "never": "until it is revoked"}
-DEFAULT_TOKEN_DAYS = "90"
 
 
 class TokenForm(forms.Form):
@@ -211,3 +214,89 @@ class RevisionForm(forms.Form):
 def add_service_error(form: forms.Form, field: str | None, message: str) -> None:
     """Put a service's error beside its field, or on top where the form has no such field."""
     form.add_error(field if field in form.fields else None, message)
+
+
+class ForgottenForm(forms.Form):
+    """Where to mail a link to."""
+
+    email = forms.EmailField(
+        max_length=254, label="Mail address", widget=forms.EmailInput(attrs={"autocomplete": "email"})
+    )
+
+
+class TwiceForm(forms.Form):
+    """A password, twice, for `self.user`."""
+
+    user: User
+    new = password_field(
+        "New password",
+        "new-password",
+        help_text="At least 10 characters, and not one of the common ones.",
+    )
+    again = password_field("New password, once more", "new-password")
+
+    def clean_new(self) -> str:
+        """Raises ValidationError with the validators' words."""
+        validate_password(self.cleaned_data["new"], self.user)
+        return self.cleaned_data["new"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if "new" in cleaned and "again" in cleaned and cleaned["new"] != cleaned["again"]:
+            self.add_error("again", "The two are not the same.")
+        return cleaned
+
+
+class NewPasswordForm(TwiceForm):
+    """The new password of who came by a link."""
+
+    def __init__(self, user: User, data: Any = None) -> None:
+        super().__init__(data)
+        self.user = user
+
+
+class ChangePasswordForm(OwnPasswordForm, TwiceForm):
+    """The old password and a new one."""
+
+    field_order = ["password", "new", "again"]
+
+    def __init__(self, *args: Any, user: User) -> None:
+        super().__init__(*args, user=user)
+        self.fields["password"].label = "Present password"
+
+
+class ProfileForm(OwnPasswordForm):
+    """Name and mail address; another address takes the password: it is where links for a new password go."""
+
+    first_name = forms.CharField(
+        max_length=150, required=False, widget=forms.TextInput(attrs={"autocomplete": "given-name"})
+    )
+    last_name = forms.CharField(
+        max_length=150, required=False, widget=forms.TextInput(attrs={"autocomplete": "family-name"})
+    )
+    email = forms.EmailField(
+        max_length=254,
+        required=False,
+        label="Mail address",
+        widget=forms.EmailInput(attrs={"autocomplete": "email"}),
+    )
+    field_order = ["first_name", "last_name", "email", "password"]
+
+    def __init__(self, *args: Any, user: User) -> None:
+        names = ("first_name", "last_name", "email")
+        super().__init__(*args, user=user, initial={name: getattr(user, name) for name in names})
+        if "password" in self.fields:
+            self.fields["password"].required = False
+            self.fields["password"].help_text = "Only for another mail address."
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        changes = cleaned.get("email", self.user.email) != self.user.email
+        if (
+            changes
+            and "password" in self.fields
+            and not cleaned.get("password")
+            and not self.has_error("password")
+        ):
+            self.add_error("password", "Another mail address takes your password.")
+        return cleaned

@@ -8,10 +8,10 @@ from typing import Any
 from django import forms
 
 from webapp.base.errors import ServiceError
-from webapp.interfaces.imports.asked import MAX_MODEL, MAX_NAME, MAX_TASK, ImportRequest, asked_of
 from webapp.interfaces.imports.models import Import
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import Options, Preview
+from webapp.interfaces.imports.uploads import MAX_MODEL, MAX_NAME, MAX_TASK, ImportRequest, asked_of
 
 PER_ROW, PERCENT = "/row", "/percent"  # after a role: how its numbers are meant
 IGNORE = "ignore"

@@ -1,6 +1,8 @@
 """Marks drawn on the server as inline SVG: the whisker, the sparkline, the small multiple, the legend's keys.
 
 Pure functions from numbers to SVG; colours are classes of static/css/components.css, so both themes work.
+
+Ties drawn as ties: a bar on the left of rows that cannot be told apart.
 """
 
 import math
@@ -25,6 +27,11 @@ SHAPES = (
     "M0 4.6l4.8 -8.6h-9.6z",  # triangle down
     "M-4.5 -2.2l2.3 -2.3l2.2 2.3l2.2 -2.3l2.3 2.3l-2.3 2.2l2.3 2.2l-2.3 2.3l-2.2 -2.3l-2.2 2.3l-2.3 -2.3l2.3 -2.2z",
 )  # the last: cross
+# Drawn in a box of 14 x 14. A triangle warns, an octagon is critical: shape and colour change together.
+_ALARM_SHAPES = {
+    "warning": "M7 1.2L13.4 12.6H.6z",
+    "critical": "M4.3.6h5.4l3.7 3.7v5.4l-3.7 3.7H4.3L.6 9.7V4.3z",
+}
 
 
 def shape_path(index: int) -> SafeString:
@@ -186,13 +193,6 @@ def _band(limit: Limit, width: int, height: int, margin: int, lo: float, hi: flo
     )  # fmt: skip
 
 
-# Drawn in a box of 14 x 14. A triangle warns, an octagon is critical: shape and colour change together.
-_ALARM_SHAPES = {
-    "warning": "M7 1.2L13.4 12.6H.6z",
-    "critical": "M4.3.6h5.4l3.7 3.7v5.4l-3.7 3.7H4.3L.6 9.7V4.3z",
-}
-
-
 def alarm_mark(level: str) -> SafeString:
     """The mark of an alarm's level; what it means stands beside it in words."""
     return format_html(
@@ -237,3 +237,13 @@ def shared_scale(ceilings: Sequence[dict[str, Any] | None]) -> tuple[float, floa
     if not ends:
         return 0.0, 1.0
     return max(0.0, min(ends) - SCALE_MARGIN), min(1.0, max(ends) + SCALE_MARGIN)
+
+
+def tie_stripes(rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Each row with the class of its tie bar: neighbouring tie groups alternate, who is alone has none."""
+    striped, current, parity = [], None, False
+    for row in rows:
+        if row["tied"] and row["tie_group"] != current:
+            current, parity = row["tie_group"], not parity
+        striped.append((row, ("odd" if parity else "even") if row["tied"] else ""))
+    return striped

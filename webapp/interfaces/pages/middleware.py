@@ -1,17 +1,152 @@
-"""What happens between a request and a view of the pages."""
+"""What happens between a request and a view of the pages.
+
+What each route needs (`webapp.interfaces.routes`), enforced in one place and closed unless the route opens it.
+
+Before a view runs: its route must say what it needs, its method must exist there, whoever is not signed in is sent to
+the sign-in, and who asks too often is told to wait. After it ran: a page of a project that answered without asking
+`access.allow` is an error of ours, so that a view that forgets to ask is found by its first test and shows nothing.
+The API and the protocols of other trackers ask for tokens themselves (`webapp.interfaces.api.auth`).
+"""
 
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.multipartparser import MultiPartParser
+from django.middleware.csrf import CsrfViewMiddleware
 from django.shortcuts import resolve_url
+from django.template.loader import render_to_string
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.defaults import page_not_found, permission_denied
 
+from webapp.base.errors import Forbidden, NotFound
+from webapp.base.limits import TooMany, spend
 from webapp.base.requests import asked_by_script, without_nul
-from webapp.interfaces.pages.route_rules import API
+from webapp.identity.audit.middleware import client_address
+from webapp.interfaces.pages.access import allow, chosen_project, has_asked
+from webapp.interfaces.routes import EVERYBODY, NOTHING, TOKEN, Need, need_of
 
+API = "/api/"  # answers errors in its own form
 WORDS = "You have been signed out."
+
+
+class NeverAsked(RuntimeError):
+    """A view of a project answered without having asked what the reader may do there."""
+
+
+class RouteRules:
+    """Asks for what the route says before a view, and whether the view asked for the role after it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.parse_file_upload = partial(_read_form, request)  # type: ignore[method-assign]
+        response = self.get_response(request)
+        if (
+            need_of(request).in_project
+            and response.status_code < HTTPStatus.BAD_REQUEST
+            and not _is_open(request)
+        ):
+            name = request.resolver_match.view_name  # type: ignore[union-attr]
+            raise NeverAsked(f"{name} answered {response.status_code} without asking what the reader may do")
+        if isinstance(response, HttpResponseNotAllowed) and not request.path.startswith(API):
+            response.content = render_to_string("405.html", request=request)
+        return response
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
+    ) -> HttpResponse | None:
+        need = need_of(request)
+        if need.read is TOKEN:
+            return None
+        if EVERYBODY not in (need.read, need.write) and not request.user.is_authenticated:
+            request._sent_away = True  # type: ignore[attr-defined]
+            return redirect_to_login(_page_of(request))
+        if need == NOTHING:
+            raise PermissionDenied("Nobody may open this address: it does not say what it needs.")
+        if request.method not in need.methods:
+            return HttpResponseNotAllowed(need.methods)
+        return _refuse_too_many(request, need)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """What a service refused, and no view had words of its own for, is answered as `allow` would."""
+        if request.path.startswith(API):
+            return None
+        if isinstance(error, Forbidden):
+            return permission_denied(request, PermissionDenied(error.message))
+        if isinstance(error, NotFound):
+            return page_not_found(request, Http404(error.message))
+        return None
+
+
+def _refuse_too_many(request: HttpRequest, need: Need) -> HttpResponse | None:
+    """429 with the seconds to wait, beyond the limit of the route."""
+    limit = need.limit or (need.limit_of_writes if request.method == "POST" else None)
+    if limit is None:
+        return None
+    is_known = request.user.is_authenticated
+    who = f"user-{request.user.pk}" if is_known else f"address-{client_address(request)}"
+    try:
+        spend(request.resolver_match.view_name, who, limit)  # type: ignore[union-attr]
+    except TooMany as error:
+        headers = {"Retry-After": str(error.wait)}
+        if asked_by_script(request):
+            return HttpResponse(
+                error.message, status=error.status, content_type="text/plain", headers=headers
+            )
+        context = {"title": "Too many requests", "sentence": error.message}
+        return HttpResponse(
+            render_to_string("shares/gone.html", context), status=error.status, headers=headers
+        )
+    return None
+
+
+def _read_form(request: HttpRequest, meta: dict[str, Any], content: Any) -> tuple[Any, Any]:
+    """As Django reads a form with files; whether a file may be stored is asked when it begins."""
+    parser = MultiPartParser(meta, content, request.upload_handlers, request.encoding)
+    request.may_upload = partial(_may_upload, request, parser)  # type: ignore[attr-defined]
+    return parser.parse()
+
+
+def _never(*_: object) -> HttpResponse:
+    """A view that no answer is asked of."""
+    return HttpResponse()
+
+
+def _may_upload(request: HttpRequest, parser: MultiPartParser) -> bool:
+    """Whether the reader may upload here. The field against forged requests stands before the files."""
+    if not need_of(request).takes_files or not request.user.is_authenticated:
+        return False
+    try:
+        allow(request, chosen_project(request))
+    except (Http404, PermissionDenied):
+        return False
+    request._post = parser._post  # type: ignore[attr-defined]  # the fields so far: what the check reads
+    try:
+        return CsrfViewMiddleware(_never).process_view(request, _never, (), {}) is None
+    finally:
+        del request._post  # type: ignore[attr-defined]
+
+
+def _page_of(request: HttpRequest) -> str:
+    """The address that is asked for; of a form that was sent, that of the page it stood on, which can be opened."""
+    if request.method in ("GET", "HEAD"):
+        return request.get_full_path()
+    came_from = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(came_from, {request.get_host()}):
+        return "/"
+    return urlsplit(came_from)._replace(scheme="", netloc="", fragment="").geturl() or "/"
+
+
+def _is_open(request: HttpRequest) -> bool:
+    return has_asked(request) or getattr(request, "_sent_away", False)
 
 
 class WithoutNul:

@@ -9,21 +9,21 @@ from django.core.cache import cache
 from django.utils import timezone
 
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages.durations import duration
+from webapp.interfaces.pages.ages import duration
 from webapp.interfaces.pages.marks import shared_scale
-from webapp.interfaces.pages.run_list.rows import Row, rows_of
+from webapp.interfaces.pages.run_list.columns import Row, rows_of
 from webapp.record.alarm_rules.rules import Level
 from webapp.record.runs.models import Point, Run, State
 from webapp.record.runs.pace import time_left
-from webapp.record.runs.queue import waiting_of
+from webapp.record.runs.places import waiting_of
 from webapp.record.runs.selectors import span_of_runs
 from webapp.record.runs.states import ACTIVE, ENDED, WAITING
-from webapp.reporting.alarms import words as alarm_words
+from webapp.reporting.alarms import judge as alarm_words
 from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves import words
-from webapp.science.curves.bent import newly_identified
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.leaderboard import leaderboard
+from webapp.science.curves.selectors import newly_identified
 
 Payload = dict[str, Any]
 BENT_SINCE = timedelta(days=7)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages.launching.families import grouped, size_of
+from webapp.interfaces.pages.launching.fields import grouped, size_of
 from webapp.interfaces.pages.overview import seeds_words
 from webapp.record.recipes.models import Recipe
 from webapp.record.recipes.selectors import recipes_of

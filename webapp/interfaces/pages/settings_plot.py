@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from webapp.interfaces.pages.config_table import leaves
-from webapp.interfaces.pages.configuration import scalar
+from webapp.interfaces.pages.configuration import leaves, scalar
+from webapp.record.runs.ingest import summary_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.summaries import summary_of
+from webapp.science.curves.answers import shown
 from webapp.science.curves.axes import AXES
 from webapp.science.curves.comparison.entries import Entry
-from webapp.science.curves.parameters import shown
 
 Said = tuple[float | None, float | None, float | None]  # a value and the ends of its interval
 NOTHING: Said = (None, None, None)

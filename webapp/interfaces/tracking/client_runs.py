@@ -13,8 +13,7 @@ from django.utils import timezone
 from headroom.adapters.naming import SYSTEM
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.interfaces.tracking.attempts import rejoin
-from webapp.interfaces.tracking.intake import locked
+from webapp.interfaces.tracking.intake import locked, rejoin
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.translate import Meter, said_by
 from webapp.record.runs import lifecycle

@@ -1,23 +1,141 @@
-"""Storing what clients of other trackers log: through `store_records`, once, and so that they find it again."""
+"""Storing what clients of other trackers log: through `store_records`, once, and so that they find it again.
 
+The same again is known as such: clients repeat a request whose answer got lost, and have no key for it.
+
+MLflow's own key of a value is all that it consists of: (run, name, time, step, value, is it NaN). A digest of each
+request or record would take the same values for new ones where a client cuts its batches elsewhere the second time; a
+row for each value would cost as much as the value. So there is one row for each moment (step and time to the
+millisecond, the unit in which clients log), and in it eight bytes of a digest for each (name, value) that has arrived
+of that moment. How the values were grouped does not matter, and a repeat reads the rows of its own moments and nothing
+else, however much is stored. That two different values of one moment share a digest has odds of 1 in 10^13 where a
+moment has a thousand values; the second one would be dropped.
+
+trackio gives each line an id: its row has that as key, and no values.
+
+When a client that came back begins the run's next attempt.
+
+Clients of MLflow and trackio say that they go on with a run, never from which step. It is seen from what they log: once
+a metric that is known comes again at a step that it had reached, the training was resumed before that step (or began
+anew at step 0), and what earlier attempts reported from there on is superseded. Of transformers and verl only what they
+log once a step counts; of others no metric that comes more than once a step, or that never got past step 0 (it was
+logged without steps). A process that joins to add other metrics (an evaluation script, a second rank) supersedes
+nothing.
+"""
+
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
+import struct
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection, transaction
 
 from training.records import MIN_STEP
 from webapp.base.compiled import Compiled
-from webapp.interfaces.tracking import receipts
-from webapp.interfaces.tracking.attempts import attempt_for, meter_at
 from webapp.interfaces.tracking.lines import Value, by_moment, records_of
-from webapp.interfaces.tracking.models import ClientMetric, ClientRun, NotFinite
-from webapp.interfaces.tracking.translate import Meter, Said, said_by, stored_name
-from webapp.record.runs import ingest
-from webapp.record.runs.models import Run
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun, NotFinite, Receipt
+from webapp.interfaces.tracking.translate import STEP_MARKS, Meter, Said, said_by, stored_name
+from webapp.record.runs import ingest, lifecycle
+from webapp.record.runs.models import Record, Run
+from webapp.record.runs.states import ENDED
 
+Moment = tuple[int, int]  # step, time in milliseconds
 CHUNK = 1000
 APART = "logged/"  # in front of a name whose series another name has
+
+
+def rejoin(run: Run, here: ClientRun, *, now_ms: int | None = None) -> None:
+    """A client goes on with the run: an ended one runs again, as its next attempt. Safe to repeat before it logs.
+
+    Both are locked. The time between is not counted as compute.
+    """
+    has_reported = Record.objects.filter(run=run, attempt=run.attempt_number).exists()
+    if run.state in ENDED:
+        lifecycle.ensure_attempts(run, {run.attempt_number + 1: "status"})
+    elif not has_reported:
+        return
+    meter = Meter(**here.meter)
+    meter.since_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    meter.base_hours = meter.device_hours or 0.0
+    here.meter, here.has_rejoined = meter.as_json(), True
+    here.save(update_fields=["meter", "has_rejoined"])
+
+
+def attempt_for(
+    run: Run, here: ClientRun, values: Iterable[Value], known: Mapping[str, ClientMetric], trainer: str
+) -> int:
+    """The attempt that these values belong to; the next one where the client that rejoined has gone back."""
+    if not here.has_rejoined:
+        return run.attempt_number
+    marks = STEP_MARKS.get(trainer)
+    telling = {
+        name
+        for name, metric in known.items()
+        if (name in marks if marks else metric.step > 0 and not metric.comes_often)
+    }
+    again = [value.step for value in values if value.name in telling and value.step <= known[value.name].step]
+    if not again:
+        return run.attempt_number
+    resumed_from = min(again) - 1
+    attempt = run.attempt_number
+    if Record.objects.filter(run=run, attempt=attempt).exists():
+        attempt += 1
+    lifecycle.report_started(
+        run, attempt=attempt, resumed_from_step=resumed_from if resumed_from >= 0 else None
+    )
+    here.has_rejoined = False
+    here.meter = meter_at(run, here, attempt, resumed_from).as_json()
+    return attempt
+
+
+def meter_at(run: Run, here: ClientRun, attempt: int, step: int) -> Meter:
+    """The compute that was spent up to a step before an attempt, e.g. up to the one that it resumed from."""
+    before = Record.objects.filter(run=run, attempt__lt=attempt, step__lte=step)
+    last = before.order_by("-attempt", "-step", "-seq").first()
+    compute = last.compute if last else {}
+    was = Meter(**here.meter)
+    return Meter(
+        **compute, since_ms=was.since_ms, base_hours=compute.get("device_hours") or 0.0, told=was.told
+    )
+
+
+def digest(name: str, value: float) -> int:
+    """Of a name and a value; every NaN is the same value. A signed number of 64 bits."""
+    bits = struct.pack("<d", value if value == value else float("nan"))
+    given = hashlib.blake2b(name.encode() + b"\0" + bits, digest_size=8).digest()
+    return int.from_bytes(given, "big", signed=True)
+
+
+def key_of(moment: Moment) -> str:
+    return f"{moment[0]}:{moment[1]}"
+
+
+def known_values(run: ClientRun, moments: Iterable[Moment]) -> dict[str, set[int]]:
+    """Key of a moment -> the digests that have arrived of it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            'SELECT key, "values" FROM tracking_receipt WHERE run_id = %s AND key = ANY(%s)',
+            [run.pk, [key_of(moment) for moment in moments]],
+        )
+        return {key: set(values) for key, values in cursor.fetchall()}
+
+
+def note_values(run: ClientRun, known: Mapping[str, set[int]]) -> None:
+    """Write down all that has arrived by now of these moments; part of the transaction that stores it."""
+    rows = [Receipt(run=run, key=key, values=sorted(values)) for key, values in known.items()]
+    Receipt.objects.bulk_create(
+        rows, CHUNK, update_conflicts=True, unique_fields=["run", "key"], update_fields=["values"]
+    )
+
+
+def new_lines(run: ClientRun, ids: Iterable[str]) -> set[str]:
+    """Of these ids of lines those that have not arrived yet, written down as arrived."""
+    wanted = dict.fromkeys(ids)
+    known = set(Receipt.objects.filter(run=run, key__in=list(wanted)).values_list("key", flat=True))
+    fresh = [key for key in wanted if key not in known]
+    Receipt.objects.bulk_create([Receipt(run=run, key=key) for key in fresh], CHUNK)
+    return set(fresh)
 
 
 @dataclass(frozen=True)
@@ -63,17 +181,17 @@ _LOCKED = Compiled(
 def _without_repeats(here: ClientRun, values: Sequence[Value]) -> list[Value]:
     """The values that are new, noted as arrived."""
     moments = {value.moment for value in values}
-    known = receipts.known_values(here, moments)
-    seen = {receipts.key_of(moment): known.get(receipts.key_of(moment), set()) for moment in moments}
+    known = known_values(here, moments)
+    seen = {key_of(moment): known.get(key_of(moment), set()) for moment in moments}
     fresh = []
     for value in values:
-        arrived = seen[receipts.key_of(value.moment)]
-        code = receipts.digest(value.name, value.value)
+        arrived = seen[key_of(value.moment)]
+        code = digest(value.name, value.value)
         if code not in arrived:
             arrived.add(code)
             fresh.append(value)
-    changed = {receipts.key_of(value.moment) for value in fresh}
-    receipts.note_values(here, {key: seen[key] for key in changed})
+    changed = {key_of(value.moment) for value in fresh}
+    note_values(here, {key: seen[key] for key in changed})
     return fresh
 
 

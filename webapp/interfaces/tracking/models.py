@@ -87,7 +87,7 @@ class NotFinite(models.Model):
 
 
 class Receipt(models.Model):
-    """What has arrived of a run, so that the same again is known; `webapp.interfaces.tracking.receipts` has the
+    """What has arrived of a run, so that the same again is known; `webapp.interfaces.tracking.intake` has the
     rules."""
 
     run = models.ForeignKey(ClientRun, on_delete=models.CASCADE, related_name="receipts", db_index=False)

@@ -21,8 +21,7 @@ from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
 from webapp.interfaces.tracking.intake import locked
 from webapp.interfaces.tracking.models import ClientRun, Group
-from webapp.interfaces.trackio.lines import parse, text
-from webapp.interfaces.trackio.services import TRACKIO, ensure_run
+from webapp.interfaces.trackio.services import TRACKIO, ensure_run, parse, text
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.artifacts.store import Received

@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from webapp.base.bodies import batch_of
 from webapp.base.errors import InvalidInput, NotFound, ServiceError, Unauthorized
+from webapp.base.requests import batch_of
 from webapp.identity.accounts.models import ApiToken, Scope
 from webapp.interfaces.api.auth import READ, WRITE
 from webapp.interfaces.api.parsing import parse_json
@@ -23,7 +23,7 @@ from webapp.interfaces.files import download
 from webapp.interfaces.imports.uploads import files_of
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import runs_of_client
-from webapp.interfaces.trackio import artifacts, lines, services
+from webapp.interfaces.trackio import artifacts, services
 from webapp.record.artifacts import store
 from webapp.record.runs.models import Record
 
@@ -121,7 +121,7 @@ def get_runs_for_project(token: ApiToken, given: Mapping[str, Any]) -> list[dict
 
 
 def _runs(token: ApiToken, given: Mapping[str, Any]) -> Any:
-    name = lines.text(given, "kwargs", "project", lines.MAX_GROUP)
+    name = services.text(given, "kwargs", "project", services.MAX_GROUP)
     return runs_of_client(token.project, ClientRun.Client.TRACKIO).filter(group__name=name)
 
 
@@ -145,14 +145,14 @@ def get_run_summary(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any]
 @tool(Scope.WRITE, "logs", "hf_token")
 def bulk_log(token: ApiToken, given: Mapping[str, Any]) -> None:
     entries = _list(given, "logs")
-    read = [lines.parse(entry, f"logs[{i}]") for i, entry in enumerate(entries)]
+    read = [services.parse(entry, f"logs[{i}]") for i, entry in enumerate(entries)]
     services.store_lines(token.project, token.user, read)
 
 
 @tool(Scope.WRITE, "logs", "hf_token")
 def bulk_log_system(token: ApiToken, given: Mapping[str, Any]) -> None:
     entries = _list(given, "logs")
-    read = [lines.parse(entry, f"logs[{i}]", is_system=True) for i, entry in enumerate(entries)]
+    read = [services.parse(entry, f"logs[{i}]", is_system=True) for i, entry in enumerate(entries)]
     services.store_lines(token.project, token.user, read)
 
 
@@ -193,7 +193,8 @@ def artifact_log(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any]:
 @tool(Scope.READ, "project", "name", "spec")
 def get_artifact_manifest(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any] | None:
     asked = [
-        lines.text(given, "kwargs", name, lines.MAX_GROUP, default="") for name in ("project", "name", "spec")
+        services.text(given, "kwargs", name, services.MAX_GROUP, default="")
+        for name in ("project", "name", "spec")
     ]
     found = artifacts.version(token.project, *asked)
     return found.record() if found else None
@@ -220,17 +221,17 @@ def _list(given: Mapping[str, Any], name: str) -> list[Any]:
     return found
 
 
-def _alert(entry: Any, place: str) -> tuple[lines.Line, dict[str, Any]]:
+def _alert(entry: Any, place: str) -> tuple[services.Line, dict[str, Any]]:
     if not isinstance(entry, dict):
         raise InvalidInput(place, f"{place} must be an object.")
-    line = lines.parse(entry | {"metrics": {}, "log_id": entry.get("alert_id")}, place)
+    line = services.parse(entry | {"metrics": {}, "log_id": entry.get("alert_id")}, place)
     level = entry.get("level")
     if level not in LEVELS:
         raise InvalidInput(f"{place}.level", f"{place}.level must be one of {', '.join(LEVELS)}.")
     body = entry.get("text")
     alert = {
         "level": level,
-        "title": lines.text(entry, place, "title", 1000),
+        "title": services.text(entry, place, "title", 1000),
         "text": body[:10_000] if isinstance(body, str) else None,
         "step": line.step,
         "time": entry.get("timestamp"),

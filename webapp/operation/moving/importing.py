@@ -1,28 +1,35 @@
-"""Putting a project's file into this installation: all of it in one transaction, or nothing."""
+"""Putting a project's file into this installation: all of it in one transaction, or nothing.
 
-from collections.abc import Mapping
+Who somebody of another installation is here.
+
+The same person: who has the same user name and no other e-mail address, else the only account with the same address.
+Everybody else whose name stands under something keeps it as an account that cannot sign in.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from webapp.base import whole_files
 from webapp.base.errors import ServiceError
-from webapp.identity.accounts.models import Membership, Organisation, Project
-from webapp.identity.accounts.organisations import checked_name, checked_slug
+from webapp.identity.accounts.models import Membership, Organisation, Project, User
+from webapp.identity.accounts.services import checked_name, checked_slug
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.services import record
-from webapp.operation.moving import archive, people, staging, tables
+from webapp.operation.moving import archive, staging, tables
 from webapp.operation.moving.archive import Manifest, MovingError, Reader
-from webapp.operation.moving.people import Match, Person
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
-from webapp.record.health.schema import lacking_of, missing_migrations, named, old_words, unknown_of
+from webapp.record.health.patience import lacking_of, missing_migrations, named, old_words, unknown_of
 from webapp.record.runs.models import State
 from webapp.record.runs.states import ACTIVE, INSTALLATION
 
+LONGEST = 150  # characters of a user name
 KEPT_IDS = {
     "runs_run": "The run",
     "predictions_prediction": "The prediction",
@@ -51,6 +58,80 @@ INSERT INTO alerts_watch (run_id, version, newest_fit, checked_at)
 SELECT r.id, r.version, coalesce((SELECT max(f.id) FROM curves_fit AS f WHERE f.run_id = r.id), 0), now()
 FROM runs_run AS r WHERE r.project_id = %s
 """
+
+
+@dataclass(frozen=True)
+class Person:
+    """As the file names them."""
+
+    id: int
+    username: str
+    email: str
+    first_name: str
+    last_name: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """`here` is None for who is not here. made: their name is kept by a new account that cannot sign in."""
+
+    person: Person
+    here: User | None
+    made: bool = False
+
+
+def match(people: Iterable[Person], named: Mapping[str, str]) -> list[Match]:
+    """`named`: user name there -> user name here, as the operator says it. Raises MovingError for a name that is not in
+    the file, or has no account here."""
+    found = list(people)
+    if unknown := sorted(named.keys() - {person.username for person in found}):
+        raise MovingError(f"--person {unknown[0]}: nobody in the file has this user name.")
+    here = {person.id: _named(person, named) for person in found}
+    for of in (_by_name, _by_address):  # nobody here is two people there
+        for person in found:
+            if here[person.id] is None:
+                taken = {user.pk for user in here.values() if user is not None}
+                here[person.id] = of(person, User.objects.exclude(pk__in=taken))
+    return [Match(person, here[person.id]) for person in found]
+
+
+def keep_name(person: Person, project: str) -> User:
+    """A new account that cannot sign in: under the same user name, or under "NAME-of-PROJECT" where that is taken."""
+    taken = set(User.objects.filter(username__startswith=person.username).values_list("username", flat=True))
+    names = [person.username, *(f"{person.username}-of-{project}{i}" for i in ("", *range(2, 1000)))]
+    username = next(name for name in names if name not in taken)
+    if len(username) > LONGEST:
+        raise MovingError(
+            f"The user name {person.username} is taken here and too long for another: use --person."
+        )
+    user = User(
+        username=username, email=person.email, first_name=person.first_name, last_name=person.last_name,
+        is_active=False,
+    )  # fmt: skip
+    user.set_unusable_password()
+    user.save()
+    return user
+
+
+def _named(person: Person, named: Mapping[str, str]) -> User | None:
+    if person.username not in named:
+        return None
+    user = User.objects.filter(username=named[person.username]).first()
+    if user is None:
+        raise MovingError(f"--person {person.username}: there is no account {named[person.username]} here.")
+    return user
+
+
+def _by_name(person: Person, others: QuerySet[User]) -> User | None:
+    user = others.filter(username=person.username).first()
+    if user is None or (user.email and person.email and user.email.lower() != person.email.lower()):
+        return None
+    return user
+
+
+def _by_address(person: Person, others: QuerySet[User]) -> User | None:
+    same = list(others.filter(email__iexact=person.email)[:2]) if person.email else []
+    return same[0] if len(same) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -164,12 +245,12 @@ def _load(reader: Reader, part: str, name: str, columns: list[str], like: str) -
 
 def _people(project: Project, chosen: Mapping[str, str]) -> list[Match]:
     """Who is who; names under something are kept by accounts that cannot sign in, members who are not here go."""
-    found = people.match([Person(*row) for row in staging.people_rows()], chosen)
+    found = match([Person(*row) for row in staging.people_rows()], chosen)
     needed = staging.people_named(part for part in tables.PARTS if part.model is not Membership)
     done = []
     for one in found:
         if one.here is None and one.person.id in needed:
-            one = Match(one.person, people.keep_name(one.person, project.slug), made=True)
+            one = Match(one.person, keep_name(one.person, project.slug), made=True)
         done.append(one)
     members = [one.person.id for one in done if one.here is not None and not one.made]
     staging.execute("DELETE FROM staged_accounts_project_members WHERE NOT user_id = ANY(%s)", members)

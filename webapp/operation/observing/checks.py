@@ -5,8 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
-from webapp.operation.observing.exposition import networks_of
-from webapp.operation.observing.serving import wanted_address
+from webapp.operation.observing.exposition import networks_of, wanted_address
 
 TAG = "headroom"
 LEAST_TOKEN = 16

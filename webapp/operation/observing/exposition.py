@@ -1,20 +1,151 @@
-"""/metrics: what was counted by all processes of this machine, and what is so now; for whom it is open."""
+"""/metrics: what was counted by all processes of this machine, and what is so now; for whom it is open.
 
+A worker's own /metrics: on a machine without a web server nobody else could say what its processes counted.
+
+What is so at this moment, asked of the database at each scrape: `webapp.reporting.status.status` and two counts.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
+from django.db import Error
+from django.db.models import Count, F, Value
+from django.db.models.functions import Coalesce, NullIf
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
+from webapp.base.code import code_version
+from webapp.base.disk import Disk
 from webapp.base.metrics import COUNTED, SHARED_FOLDER
-from webapp.identity.audit.addresses import client_address
-from webapp.operation.observing.state import State
+from webapp.identity.audit.middleware import client_address
+from webapp.record.health.models import ClusterSeen
+from webapp.record.runs.models import Run
+from webapp.reporting.status.status import Status, Waiting, status_now
 
+log = logging.getLogger(__name__)
 Network = IPv4Network | IPv6Network
+
+
+class State(Collector):
+    """Figures of the whole installation: every web server answers with the same."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Without the database only that it is away."""
+        try:
+            return list(_gauges(status_now()))
+        except Error as error:
+            log.warning("metrics: the database does not answer: %s", type(error).__name__)
+            return [_gauge("headroom_database_up", "Whether the database answers.", 0)]
+
+
+def _gauges(status: Status) -> Iterator[Metric]:
+    yield _labelled("headroom_build_info", "The code that runs.", "version", {code_version(): 1})
+    yield _gauge("headroom_database_up", "Whether the database answers.", 1)
+    yield _gauge("headroom_database_size_bytes", "Size of the database.", status.database_bytes)
+    yield _labelled("headroom_runs", "Runs, by state.", "state", _runs())
+    said = "Runs by the status of their newest forecast; none: nothing forecast yet."
+    yield _labelled("headroom_runs_by_fit", said, "status", _runs_by_fit())
+    yield from _waiting(status)
+    yield from _broker(status)
+    yield from _workers(status)
+    yield from _cluster(status.cluster)
+    yield from _disk(status.disk)
+
+
+def _runs() -> dict[str, int]:
+    return dict(Run.objects.order_by("state").values_list("state").annotate(number=Count("pk")))
+
+
+def _runs_by_fit() -> dict[str, int]:
+    status = Coalesce(NullIf(F("summary__fit_status"), Value("")), Value("none"))
+    counted = Run.objects.order_by().annotate(fitted=status).values_list("fitted")
+    return dict(counted.annotate(number=Count("pk")))
+
+
+def _waiting(status: Status) -> Iterator[Metric]:
+    queues = (
+        ("dispatches_waiting", "dispatches", "Rows of the outbox that a worker should have sent", status.dispatches),
+        ("alerts_waiting", "alerts", "Alerts that are due", status.alerts),
+        ("refits_wanted", "refits", "Runs whose new evaluations wait for a refit", status.refits),
+        ("judgements_wanted", "judgements", "Runs that wait to be judged by the alarms' rules", status.judgements),
+    )  # fmt: skip
+    for name, short, said, waiting in queues:
+        yield _gauge(f"headroom_{name}", f"{said}.", waiting.count)
+        age = f"{said}: age of the oldest; 0 where there is none."
+        yield _gauge(f"headroom_{short}_oldest_age_seconds", age, _age(waiting, status.at))
+
+
+def _age(waiting: Waiting, now: datetime) -> float:
+    return 0.0 if waiting.oldest is None else max(0.0, (now - waiting.oldest).total_seconds())
+
+
+def _broker(status: Status) -> Iterator[Metric]:
+    broker = status.broker
+    answers = broker.is_configured and not broker.error
+    yield _gauge("headroom_broker_up", "Whether the broker answers.", answers)
+    if broker.queued is not None:
+        yield _gauge("headroom_broker_queue_length", "Hints that no worker has taken yet.", broker.queued)
+
+
+def _workers(status: Status) -> Iterator[Metric]:
+    alive = sum(worker.is_alive for worker in status.workers)
+    counted = {"alive": alive, "silent": len(status.workers) - alive}
+    yield _labelled("headroom_workers", "Worker processes, by their sign of life.", "state", counted)
+    if status.last_round is not None:
+        last = status.last_round
+        since = "Since the end of the newest round of reconciliation."
+        yield _gauge("headroom_reconciliation_age_seconds", since, last.age(status.at).total_seconds())
+        took = "What the newest round of reconciliation took."
+        yield _gauge("headroom_reconciliation_duration_seconds", took, last.seconds)
+        failed = "Steps of the newest round of reconciliation that failed."
+        yield _gauge("headroom_reconciliation_failed_steps", failed, len(last.failures))
+
+
+def _cluster(seen: ClusterSeen | None) -> Iterator[Metric]:
+    if seen is None:
+        return
+    yield _gauge(
+        "headroom_cluster_up", "Whether Ray said how its nodes are when it was last asked.", not seen.error
+    )
+    alive = [node for node in seen.nodes if node["alive"]]
+    counted = {"alive": len(alive), "dead": len(seen.nodes) - len(alive)}
+    yield _labelled("headroom_cluster_nodes", "Nodes of the cluster, as last seen.", "state", counted)
+    yield _gauge("headroom_cluster_cpus", "CPU cores of living nodes.", sum(node["cpus"] for node in alive))
+    yield _gauge("headroom_cluster_gpus", "GPUs of living nodes.", sum(node["gpus"] for node in alive))
+
+
+def _disk(disk: Disk | None) -> Iterator[Metric]:
+    if disk is None:
+        return
+    yield _gauge("headroom_disk_free_bytes", "Free on the disk of HEADROOM_HOME.", disk.free)
+    yield _gauge("headroom_disk_size_bytes", "Size of the disk of HEADROOM_HOME.", disk.total)
+    least = "What must stay free there: below it nothing is launched."
+    yield _gauge("headroom_disk_reserved_bytes", least, disk.least)
+
+
+def _gauge(name: str, said: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, said, value=float(value))
+
+
+def _labelled(name: str, said: str, label: str, counted: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, said, labels=[label])
+    for key, value in counted.items():
+        family.add_metric([key], value)
+    return family
 
 
 @require_safe
@@ -77,3 +208,41 @@ def _is_from(request: HttpRequest, networks: tuple[Network, ...]) -> bool:
 
 def _plain(text: str, status: int) -> HttpResponse:
     return HttpResponse(f"{text}\n", status=status, content_type="text/plain")
+
+
+PORT, HOST = "HEADROOM_METRICS_PORT", "HEADROOM_METRICS_HOST"
+
+
+def wanted_address() -> tuple[str, int] | None:
+    """Host and port by the variables; None without a port. Raises ValueError."""
+    text = os.environ.get(PORT, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or not 0 <= int(text) < 65536:
+        raise ValueError(f"{PORT} must be a port, not {text!r}")
+    return os.environ.get(HOST) or "127.0.0.1", int(text)
+
+
+def serve(host: str, port: int) -> WSGIServer:
+    """Answer in a thread, one scrape after the other. Raises OSError where the port is taken."""
+    server = make_server(host, port, answer, handler_class=_Quiet)
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    log.info("metrics at http://%s:%s/metrics", host, server.server_port)
+    return server
+
+
+def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """The door is that of the web server's /metrics; what is asked of the database stays there."""
+    request = WSGIRequest(environ)
+    response = refused(request) if request.path == "/metrics" else HttpResponse("not here\n", status=404)
+    if response is None:
+        response = HttpResponse(counted(), content_type=CONTENT_TYPE_LATEST)
+    start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
+    return [response.content]
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = 5.0  # seconds for a caller who says nothing
+
+    def log_message(self, *_: Any) -> None:
+        """A scrape is no news."""

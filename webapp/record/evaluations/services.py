@@ -19,7 +19,7 @@ from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import redact
 from webapp.record.evaluations.models import Evaluation
-from webapp.record.recipes.places import outside_data, words_on
+from webapp.record.recipes.services import outside_data, words_on
 from webapp.record.retention.folders import checkpoints_of
 from webapp.record.runs.models import Run
 

@@ -3,17 +3,20 @@
 PostgreSQL lets nobody past whoever waits for an exclusive lock. So a change of a table gives up after LOCK_SECONDS, the
 others go on, and it is tried again. An index that is made CONCURRENTLY holds nobody up and waits as long as it must.
 Where a migrate is killed meanwhile, its index stays under its name, whole or half made, and the next migrate meets it.
+
+Whether the database's tables are those that this code works with.
 """
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from psycopg.errors import LockNotAvailable
 
 LOCK_SECONDS = 2.0
@@ -29,6 +32,7 @@ SELECT name.relname FROM pg_index AS half JOIN pg_class AS name ON name.oid = ha
 WHERE NOT half.indisvalid AND name.relkind = 'i' AND half.indrelid IN ({_OURS}) ORDER BY 1
 """  # nosec B608  # constants
 _MAKES = re.compile(r"^(CREATE (?:UNIQUE )?INDEX CONCURRENTLY)(?! IF NOT EXISTS)")
+MOST_NAMED = 3
 
 
 class LockedOut(RuntimeError):
@@ -127,3 +131,59 @@ def _next_migration(connection: BaseDatabaseWrapper) -> str:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return f"{plan[0][0].app_label}.{plan[0][0].name}" if plan else ""
+
+
+def missing_migrations() -> list[str]:
+    """`app.name` of what this code has and the database has not, sorted: the database is older than the code."""
+    loader = MigrationLoader(connections["default"])
+    return sorted(".".join(key) for key in loader.disk_migrations.keys() - loader.applied_migrations.keys())
+
+
+def unknown_migrations() -> list[str]:
+    """`app.name` of what was applied and is not here, sorted: a newer Headroom has been at work on this database."""
+    loader = MigrationLoader(connections["default"], ignore_no_migrations=True)
+    return _unknown(loader, set(loader.applied_migrations))
+
+
+def unknown_of(names: Iterable[str]) -> list[str]:
+    """Those of `app.name` that this code does not know, sorted; no database is asked."""
+    applied = {(app, name) for app, _, name in (each.partition(".") for each in names)}
+    return _unknown(MigrationLoader(None, ignore_no_migrations=True), applied)
+
+
+def lacking_of(names: Iterable[str]) -> list[str]:
+    """Those that this code has and `app.name`s have not, sorted; no database is asked."""
+    applied = set(names)
+    return sorted({".".join(key) for key in MigrationLoader(None).disk_migrations} - applied)
+
+
+def _unknown(loader: MigrationLoader, applied: set[tuple[str, str]]) -> list[str]:
+    gone = {key for migration in loader.disk_migrations.values() for key in migration.replaces}
+    known = loader.disk_migrations.keys() | gone
+    return sorted(".".join(key) for key in applied - known if _is_ours(key[0], known))
+
+
+def _is_ours(app: str, known: set[tuple[str, str]]) -> bool:
+    """An app that was taken out of INSTALLED_APPS leaves its rows; they say nothing of the version."""
+    return any(label == app for label, _ in known)
+
+
+def old_words(missing: list[str]) -> str:
+    return (
+        f"The database is older than this code: it lacks {named(missing)}. Run `python manage.py prepare_stack`, "
+        "after a backup."
+    )
+
+
+def new_words(unknown: list[str]) -> str:
+    return (
+        f"The database was written by a newer Headroom: it has {named(unknown)}, unknown here. Install that version, "
+        "or restore a backup that this one made."
+    )
+
+
+def named(migrations: list[str]) -> str:
+    """ "2 migrations (runs.0011_…, runs.0012_…)"."""
+    noun = "migration" if len(migrations) == 1 else "migrations"
+    named = ", ".join(migrations[:MOST_NAMED]) + (", …" if len(migrations) > MOST_NAMED else "")
+    return f"{len(migrations)} {noun} ({named})"

@@ -7,8 +7,8 @@ from datetime import timedelta
 from django.db.models import F
 from django.utils import timezone
 
+from webapp.record.logs.chunking import clean_lines, error_lines
 from webapp.record.logs.models import JobLog, LogChunk
-from webapp.record.logs.text import clean_lines, error_lines
 from webapp.record.runs.models import Attempt, Run, State
 
 CHUNKS_AT_ONCE = 16

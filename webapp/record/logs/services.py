@@ -1,6 +1,8 @@
 """Keeping the output of jobs: what their files grew by goes into PostgreSQL, a few statements a round for all of them.
 
-The worker calls this every round (`worker.logs`). What survives what is said in docs/operations.md.
+The worker calls this every round (`worker.upkeep`). What survives what is said in docs/operations.md.
+
+The file into which a job's driver copies its output (`training.log_copy`), and reading on in it.
 """
 
 import logging
@@ -8,30 +10,95 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from webapp.identity.secrets.redaction import redacted
-from webapp.identity.secrets.services import values_of
-from webapp.record.logs import files
-from webapp.record.logs.chunking import HEAD_BYTES, TAIL_BYTES, add_lines, leave_out, skip
-from webapp.record.logs.files import Piece
+from training.log_copy import file_name
+from webapp.identity.secrets.services import redacted, values_of
+from webapp.record.logs.chunking import (
+    HEAD_BYTES,
+    KEPT_END_LINES,
+    TAIL_BYTES,
+    add_lines,
+    clean_lines,
+    leave_out,
+    rest_of_tail,
+    skip,
+)
 from webapp.record.logs.models import JobLog, LogChunk
 from webapp.record.logs.selectors import FORGOTTEN_AFTER
-from webapp.record.logs.text import KEPT_END_LINES, clean_lines, rest_of_tail
 from webapp.record.runs.models import Attempt, Run, State
 from webapp.record.runs.states import ACTIVE, ENDED
 
+COUNTED_AT_ONCE = 1024 * 1024
 log = logging.getLogger(__name__)
-
 MOST_OF_LOG = 1024 * 1024  # bytes read of one log in a round; the rest follows in the next
 MOST_OF_ROUND = 8 * 1024 * 1024
 CLOSED_AFTER = timedelta(seconds=6)  # its attempt's end: until then last words may come
 MOST_CLOSED = 50  # a round
 MOST_ENDS = 8  # chunks in which the end of a log is looked for: more bytes than a tail has
 COUNTS = ("read_to", "lines", "size", "head_lines", "left_out_lines", "left_out_size", "closed_at")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Whole lines of a file up to a byte. Before them `skipped_lines` of together `skipped` bytes were only counted."""
+
+    text: bytes
+    read_from: int
+    read_to: int
+    skipped: int = 0
+    skipped_lines: int = 0
+
+
+def log_path(run_id: str, attempt: int) -> Path:
+    """Where the driver of this attempt copies its output."""
+    return Path(settings.HEADROOM_HOME) / "runs" / run_id / file_name(attempt)
+
+
+def size_of(path: Path) -> int | None:
+    """Bytes of the file; None where it is not there (any more), or cannot be asked."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def read_on(path: Path, read_from: int, size: int, most: int, *, to_the_end: bool = False) -> Piece | None:
+    """What follows in the file up to its last whole line (`to_the_end`: and what has no line end yet), `most` bytes.
+
+    None where there is nothing. Of what a long log would leave out anyway lines are only counted. Raises OSError.
+    """
+    with path.open("rb") as file:
+        file.seek(read_from)
+        skipped, skipped_lines = 0, 0
+        if read_from >= HEAD_BYTES and size - read_from > 2 * TAIL_BYTES:
+            skipped, skipped_lines = _count(file, size - TAIL_BYTES - read_from)
+        text = file.read(most)
+    is_end = len(text) < most
+    whole = text.rfind(b"\n") + 1
+    if whole == 0 and is_end and not to_the_end:
+        return None
+    kept = text if whole == 0 or (to_the_end and is_end) else text[:whole]
+    if not kept:
+        return None
+    return Piece(kept, read_from, read_from + skipped + len(kept), skipped, skipped_lines)
+
+
+def _count(file: BinaryIO, length: int) -> tuple[int, int]:
+    """Go on by some `length` bytes, to the end of a line: (bytes, lines)."""
+    done, lines = 0, 0
+    while done < length:
+        piece = file.read(min(COUNTED_AT_ONCE, length - done))
+        if not piece:
+            break
+        done, lines = done + len(piece), lines + piece.count(b"\n")
+    rest = file.readline(COUNTED_AT_ONCE)
+    return done + len(rest), lines + (1 if rest else 0)
 
 
 @dataclass
@@ -78,7 +145,7 @@ def _followed() -> list[Followed]:
     return [
         Followed(
             pk, run_id, number, project, state, read_to or 0,
-            files.size_of(files.log_path(run_id, number)),
+            size_of(log_path(run_id, number)),
             state in ENDED and ended_at is not None and ended_at < now - CLOSED_AFTER,
         )
         for pk, run_id, number, project, state, ended_at, read_to in rows
@@ -92,9 +159,9 @@ def _read(followed: Iterable[Followed]) -> None:
     for one in sorted(grown, key=lambda each: (each.size or 0) - each.read_to):
         if left <= 0:
             return
-        path = files.log_path(one.run_id, one.number)
+        path = log_path(one.run_id, one.number)
         try:
-            one.piece = files.read_on(
+            one.piece = read_on(
                 path, one.read_to, one.size or 0, min(MOST_OF_LOG, left), to_the_end=one.is_over
             )
         except OSError as error:
@@ -181,7 +248,7 @@ def _close(one: Followed) -> None:
     row.save(update_fields=COUNTS)
     Run.objects.filter(pk=one.run_id).update(version=F("version") + 1)
     if not may_go_on:
-        path = files.log_path(one.run_id, one.number)
+        path = log_path(one.run_id, one.number)
         transaction.on_commit(lambda: _remove(path))
 
 

@@ -1,11 +1,20 @@
-"""Reading recipes and revisions."""
+"""Reading recipes and revisions.
+
+Hints on a configuration for the model that it names or another one. They never refuse anything.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
 
+from training.hints import Hint, hints
+from training.models import ModelError, find_model, parameter_count
+from training.recipe import RecipeError, parse_recipe
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Recipe, Revision
-from webapp.record.recipes.services import SHIPPED
+from webapp.record.recipes.services import SHIPPED, check_model_place
 
 
 def recipes_of(project: Project) -> QuerySet[Recipe]:
@@ -59,3 +68,21 @@ def newest_shipped(project: Project) -> dict[str, int]:
         "recipe_id", "number"
     )
     return dict(shipped.values_list("recipe__slug", "number"))
+
+
+def hints_for(config: Mapping[str, Any], model: str | None = None) -> list[Hint]:
+    """Hints on a stored or a proposed configuration; none where it is no recipe (the services say that)."""
+    try:
+        recipe = parse_recipe(config)
+    except RecipeError:
+        return []
+    return hints(recipe, parameters_of(recipe.model if model is None else model))
+
+
+def parameters_of(model: str) -> int | None:
+    """How many parameters the model has; None where it is not on this machine."""
+    try:
+        check_model_place(model)
+        return parameter_count(find_model(model))
+    except (ModelError, RecipeError, OSError, ValueError):  # ValueError: a NUL in the name
+        return None

@@ -1,10 +1,14 @@
-"""What the numbers and texts of a run may be: the same for a launch, a longer budget and a run tracked elsewhere."""
+"""What the numbers and texts of a run may be: the same for a launch, a longer budget and a run tracked elsewhere.
+
+Also what a run and its recipe are called.
+"""
 
 import math
 import re
 from collections.abc import Iterable
 
 from webapp.base.errors import InvalidInput
+from webapp.record.runs.models import Run
 
 MAX_SEED = 2**31 - 1
 MAX_BUDGET_HOURS = 1e6  # 114 device-years: more is a slip of the pen
@@ -82,3 +86,18 @@ def clean_notes(notes: str) -> str:
             "notes", f"notes must have at most {MAX_NOTES:,} characters, all of them printable or line ends."
         )
     return text
+
+
+def label_of(run: Run) -> str:
+    """Name and seed, as legends show a run."""
+    return f"{run.name}, seed {run.seed}" if f"seed {run.seed}" not in run.name else run.name
+
+
+def recipe_key(run: Run) -> tuple:
+    """What runs of one recipe share; tracked runs without a recipe go by their name."""
+    return run.task, run.model, run.revision_id or run.name
+
+
+def recipe_name(run: Run) -> str:
+    """ "ScaleRL rev 2", or the name of a run without a recipe."""
+    return str(run.revision) if run.revision else run.name

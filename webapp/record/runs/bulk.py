@@ -10,6 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.once import checked_key
 from webapp.identity.accounts.models import Project, User
@@ -126,9 +127,7 @@ def sentence(row: BulkAction) -> str:
 
 def report_of(project: Project, text: str) -> dict[str, Any] | None:
     """The report that an address names; None where there is none."""
-    if not text.isdigit() or len(text) > 18:
-        return None
-    row = BulkAction.objects.filter(project=project, pk=int(text)).first()
+    row = BulkAction.objects.filter(project=project, pk=whole_in(text, 18) or 0).first()
     if row is None:
         return None
     deleted = [o["run"] for o in row.outcomes if o["phrase"] == DONE_OF["delete"]]

@@ -1,8 +1,11 @@
 """Putting right what is said of a run: name, tags and notes of any run; of one that trains elsewhere also task, model,
 seed and the meaning of its metrics. What a launch has determined stays.
+
+What a trainer that runs elsewhere says of its run after it was made: a name, words, more of its configuration.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +16,7 @@ from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
 from webapp.record.runs.bounds import (
     MAX_MODEL,
+    MAX_TAGS,
     MAX_TASK,
     check_seed,
     clean_name,
@@ -28,6 +32,7 @@ from webapp.record.runs.states import bump
 MEANING = "meaning"
 DETERMINED = ("task", "model", "seed", MEANING)  # by the launch, of a run that was launched here
 SHOWN_CHARACTERS = 200  # of notes, in the audit log
+MAX_CONFIG_CHARACTERS = 1_000_000  # of all of it as JSON
 
 
 def _name(value: str) -> str:
@@ -99,3 +104,37 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list):
         return ", ".join(value) or "none"
     return value[:SHOWN_CHARACTERS] or "none" if isinstance(value, str) else value
+
+
+@transaction.atomic
+def report_described(
+    run: Run, *, name: str = "", tags: Iterable[str] = (), config: Mapping[str, Any] | None = None
+) -> Run:
+    """Rename the run, add tags to those that it has, and set these entries of its configuration; what is not named
+    stays. Safe to repeat.
+
+    Raises InvalidInput (name, tags, config), and Conflict for a run that was launched here.
+    """
+    held = Run.objects.select_for_update().get(pk=run.pk)
+    if held.origin != Run.Origin.TRACKED:
+        raise Conflict("This run was launched here: its configuration is what it trains with.")
+    said = {
+        "name": clean_name(name) or held.name,
+        "tags": sorted({*held.tags, *clean_tags(tags)}),
+        "config": {**held.config, **(config or {})},
+    }
+    fresh = {field: value for field, value in said.items() if value != getattr(held, field)}
+    _check_room(fresh)
+    if fresh:
+        bump(run.pk, **fresh)
+        run.refresh_from_db()
+    return run
+
+
+def _check_room(fresh: Mapping[str, Any]) -> None:
+    if len(fresh.get("tags", ())) > MAX_TAGS:
+        raise InvalidInput("tags", f"tags: a run has at most {MAX_TAGS}.")
+    if len(json.dumps(fresh.get("config", {}))) > MAX_CONFIG_CHARACTERS:
+        raise InvalidInput(
+            "config", f"config: a configuration has at most {MAX_CONFIG_CHARACTERS:,} characters of JSON."
+        )

@@ -1,12 +1,19 @@
 """Storing what trainers report: one COPY a batch, whatever its size; all of it or nothing.
 
 PostgreSQL takes the records apart into points, so a value crosses Python once and as text.
+
+What clients could not have stored of a run: counted, so that nobody takes what is there for all that was logged.
+
+The summary of a run as records arrive: one statement a batch, whatever its size.
+
+What a single batch cannot know (superseded points, an evenly thinned line, the fit) the next refit puts right, see
+`webapp.science.curves.services`.
 """
 
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -19,16 +26,43 @@ from training.records import Record
 from webapp.base import metrics, nudge
 from webapp.base.compiled import Compiled
 from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.identity.secrets.services import redact
 from webapp.record.runs.lifecycle import ensure_attempts
 from webapp.record.runs.meaning import mean_incoming
-from webapp.record.runs.models import Run, State
+from webapp.record.runs.models import Run, State, Summary
 from webapp.record.runs.selectors import PASS_RATE, is_pass_rate
-from webapp.record.runs.states import DRIVER, LEAVES, move
-from webapp.record.runs.summaries import note_records
+from webapp.record.runs.states import DRIVER, LEAVES, bump, move
 from worker import names
 
-MAX_RECORDS = 5000
+SPARK_POINTS = 40
+MAX_SPARK = 400  # values kept until a refit thins them
 
+# Only what is newer than what is known counts, so late and repeated batches are harmless.
+NOTE = """
+INSERT INTO runs_summary AS known (
+    run_id, used_hours, used_attempt, used_seq,
+    pass_rate, pass_rate_stderr, pass_rate_attempt, pass_rate_seq, spark, fit_status)
+VALUES (
+    %(run)s, %(used_hours)s, %(used_attempt)s, %(used_seq)s,
+    %(pass_rate)s, %(stderr)s, %(attempt)s, %(seq)s, %(spark)s::jsonb, '')
+ON CONFLICT (run_id) DO UPDATE SET
+    (used_hours, used_attempt, used_seq) = (SELECT
+        coalesce(used.hours, CASE WHEN %(derived)s THEN known.used_hours END), used.attempt, used.seq
+        FROM (VALUES (known.used_hours, known.used_attempt, known.used_seq),
+            (excluded.used_hours, excluded.used_attempt, excluded.used_seq)) AS used (hours, attempt, seq)
+        ORDER BY used.attempt DESC, used.seq DESC LIMIT 1),
+    (pass_rate, pass_rate_stderr, pass_rate_attempt, pass_rate_seq) = (SELECT
+        rate.value, rate.stderr, rate.attempt, rate.seq
+        FROM (VALUES (known.pass_rate, known.pass_rate_stderr, known.pass_rate_attempt, known.pass_rate_seq),
+            (excluded.pass_rate, excluded.pass_rate_stderr, excluded.pass_rate_attempt, excluded.pass_rate_seq)
+        ) AS rate (value, stderr, attempt, seq)
+        ORDER BY rate.attempt DESC, rate.seq DESC LIMIT 1),
+    spark = CASE
+        WHEN (excluded.pass_rate_attempt, excluded.pass_rate_seq) <= (known.pass_rate_attempt, known.pass_rate_seq)
+            OR jsonb_array_length(known.spark) >= %(most)s
+        THEN known.spark ELSE known.spark || excluded.spark END
+"""
+MAX_RECORDS = 5000
 # Kept for the connection's life, emptied by each commit, so that a batch does not grow the system catalogue. Emptied of
 # an earlier batch in this very transaction, too.
 EMPTY_INCOMING = """
@@ -88,6 +122,56 @@ SELECT position FROM incoming_record AS new CROSS JOIN LATERAL (
 WHERE (old.step, old."time", old.compute, old.metrics) <> (new.step, new."time", new.compute, new.metrics)
 ORDER BY position LIMIT 1
 """
+MAX_REASON = 1000
+
+
+def note_records(run: Run, records: Sequence[Record]) -> None:
+    """Bring the summary up to date with records that were just stored."""
+    newest = max(records, key=_place)
+    is_so = run.meaning.keys().isdisjoint(("pass_rate", "percent"))  # else the next refit knows them
+    rates = [record for record in records if is_so and record.metrics.get(PASS_RATE) is not None]
+    rates.sort(key=_place)
+    latest = rates[-1] if rates else None
+    values: dict[str, Any] = {
+        "run": run.pk,
+        "used_hours": None if "device_hours" in run.meaning else newest.compute.device_hours,
+        "derived": not run.meaning.keys().isdisjoint(
+            ("devices", "device_hours")
+        ),  # then the next refit knows them
+        "used_attempt": newest.attempt,
+        "used_seq": newest.seq,
+        "pass_rate": latest.metrics[PASS_RATE] if latest else None,
+        "stderr": latest.metrics.get(f"{PASS_RATE}_stderr") if latest else None,
+        "attempt": latest.attempt if latest else 0,
+        "seq": latest.seq if latest else -1,
+        "spark": json.dumps(thinned([record.metrics[PASS_RATE] for record in rates])),
+        "most": MAX_SPARK,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(NOTE, values)
+
+
+def summary_of(run: Run) -> Summary:
+    """The run's summary; an empty one where it has reported nothing yet."""
+    return getattr(run, "summary", None) or Summary(run=run)
+
+
+def spent_hours(run: Run, used_hours: float | None) -> float | None:
+    """The device-hours of a summary as a page may show them; None where nobody knows.
+
+    Of a run that was launched here nothing reported is nothing spent; of one that trains elsewhere it is unknown.
+    """
+    return 0.0 if used_hours is None and run.origin == Run.Origin.LAUNCHED else used_hours
+
+
+def _place(record: Record) -> tuple[int, int]:
+    return record.attempt, record.seq
+
+
+def thinned(values: Sequence[float | None], points: int = SPARK_POINTS) -> list[float | None]:
+    """Some `points` evenly picked values, the last among them."""
+    stride = (len(values) + points - 1) // points or 1
+    return [value for i, value in enumerate(values) if i % stride == 0 or i == len(values) - 1]
 
 
 @dataclass(frozen=True)
@@ -235,3 +319,53 @@ def _note_report(run: Run, *, new: bool, refit: bool, speaks: bool) -> None:
         fields["version"] = F("version") + 1
     if fields:
         Run.objects.filter(pk=run.pk).update(**fields)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """`records`: nothing of them is stored; `values`: left out of others; `reason`: of the newest, in words."""
+
+    records: int = 0
+    values: int = 0
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """A sentence for the run's page; empty where there is nothing."""
+        counted = ((self.records, "record"), (self.values, "value"))
+        parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counted if count]
+        if not parts:
+            return ""
+        verb = "is" if self.records + self.values == 1 else "are"
+        reason = f", the newest because: {self.reason}" if self.reason else ""
+        return f"{' and '.join(parts)} that its trainer logged {verb} not stored{reason}"
+
+
+@transaction.atomic
+def note_refused(
+    run: Run, *, attempt: int, refused_records: int, refused_values: int, reason: str = ""
+) -> Run:
+    """So much of what the attempt logged is not stored by now. Safe to repeat, in any order: counts never shrink.
+
+    Raises InvalidInput (attempt) where the run has no such attempt.
+    """
+    ensure_attempts(run, {attempt: "attempt"})
+    run = Run.objects.select_for_update().get(pk=run.pk)
+    before = _of(run, str(attempt))
+    counts = max(before.records, refused_records), max(before.values, refused_values)
+    if counts != (before.records, before.values):
+        now = Refused(*counts, redact(run.project_id, reason.replace("\0", ""))[:MAX_REASON])
+        run.refused = run.refused | {str(attempt): asdict(now)}
+        bump(run.pk, refused=run.refused)
+    return run
+
+
+def refused_of(run: Run) -> Refused:
+    """Of all attempts together, with the reason of the last."""
+    each = [_of(run, attempt) for attempt in sorted(run.refused, key=int)]
+    reason = each[-1].reason if each else ""
+    return Refused(sum(one.records for one in each), sum(one.values for one in each), reason)
+
+
+def _of(run: Run, attempt: str) -> Refused:
+    return Refused(**run.refused.get(attempt, {}))

@@ -1,7 +1,10 @@
-"""Making runs: launched on the cluster, tracked from elsewhere, resumed; and what the worker submits for them."""
+"""Making runs: launched on the cluster, tracked from elsewhere, resumed; and what the worker submits for them.
+
+A request that may come twice: its Idempotency-Key finds the run that the first one made.
+"""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +18,13 @@ from observability.context import bound
 from stack import environment
 from training.recipe import RecipeError, parse_recipe, resolve
 from webapp.base.errors import Conflict, InvalidInput, NoRoom
+from webapp.base.once import body_digest, check_same, checked_key, once
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import hand_to_job
 from webapp.record.recipes.models import Revision
-from webapp.record.recipes.places import check_model_place
 from webapp.record.recipes.selectors import find_revision
-from webapp.record.recipes.services import parse_config
+from webapp.record.recipes.services import check_model_place, parse_config
 from webapp.record.runs import outbox, places
 from webapp.record.runs.bounds import (
     MAX_MODEL,
@@ -33,16 +36,48 @@ from webapp.record.runs.bounds import (
     clean_name,
     clean_text,
 )
-from webapp.record.runs.models import Dispatch, Run, State, submission_id_of
-from webapp.record.runs.once import Launched, run_once
+from webapp.record.runs.models import Dispatch, IdempotencyKey, Run, State, submission_id_of
 from webapp.record.runs.selectors import begins_anew, used_hours
 from webapp.record.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
 from webapp.record.runs.tokens import create_job_token
 
 log = logging.getLogger(__name__)
-
 UNSTATED = "unspecified"  # task or model that a tracked run did not name
 CLUSTER_THREADS = "1"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A run and whether this very call made it (False: the Idempotency-Key was used before)."""
+
+    run: Run
+    created: bool
+
+
+def run_once(project: Project, key: str | None, body: Mapping[str, Any], make: Callable[[], Run]) -> Launched:
+    """Make the run, or find the one that this key made. A key that races with itself loses to the first commit.
+
+    Raises InvalidInput (Idempotency-Key), and Conflict where the key was used with another `body`.
+    """
+    checked_key(key)
+    if key is None:
+        with transaction.atomic():
+            return Launched(make(), created=True)
+    digest, given = body_digest(body), key
+
+    def known() -> Run | None:
+        used = IdempotencyKey.objects.filter(project=project, key=key).select_related("run").first()
+        if used is None:
+            return None
+        check_same(used.key, used.body_digest, digest, f"run {used.run_id}")
+        return used.run
+
+    def made() -> Run:
+        run = make()
+        IdempotencyKey.objects.create(project=project, key=given, body_digest=digest, run=run)
+        return run
+
+    return Launched(*once(known, made))
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,21 @@
-"""What happens to a run after its launch: claimed, submitted, cancelled, reported. `observation` has the rest."""
+"""What happens to a run after its launch: claimed, submitted, cancelled, reported. `observation` has the rest.
 
+Giving a run a larger budget: while it runs, or after it has used the one it had.
+
+Going on by itself after a failure of the infrastructure: the next attempt, from the newest checkpoint.
+
+A failure of the recipe would come again, so it is never retried. What was stopped by a person is not either. What
+stepped back for a run of higher priority goes on the same way.
+"""
+
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.base import nudge
@@ -13,10 +24,23 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import redact
-from webapp.record.runs import outbox, stopping
+from webapp.record.runs import outbox, places
 from webapp.record.runs.admission.acting import admit
+from webapp.record.runs.bounds import SPENT_SHARE, check_budget
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
-from webapp.record.runs.states import DISPATCH, DRIVER, ENDED, INSTALLATION, bump, move, take_over
+from webapp.record.runs.selectors import used_hours
+from webapp.record.runs.states import (
+    ACTIVE,
+    DISPATCH,
+    DRIVER,
+    ENDED,
+    INSTALLATION,
+    RECONCILIATION,
+    bump,
+    move,
+    queue_next_attempts,
+    take_over,
+)
 from worker import names
 
 FIRST_RETRY = timedelta(seconds=4)
@@ -25,6 +49,10 @@ REPORTED_ENDS = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
 
 # --- dispatch -------------------------------------------------------------------------------------------------
+RETRIED = frozenset({State.FAILED, State.LOST})
+FIRST_WAIT = timedelta(seconds=10)  # then 30 s, 90 s, ...
+LONGEST_WAIT = timedelta(minutes=15)
+TOO_LATE = timedelta(hours=1)  # after its end a run is left as it is
 
 
 def claim_dispatches(*, run_id: str | None = None, limit: int = 100) -> list[Dispatch]:
@@ -135,7 +163,7 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
             done_at=timezone.now(), error="not sent: the run was cancelled"
         )
         _record_stop(run, user)
-    elif move(run, State.STOPPING, attempt=attempt, reason=stopping.while_waiting(by), **who):
+    elif move(run, State.STOPPING, attempt=attempt, reason=outbox.while_waiting(by), **who):
         outbox.stop(run, attempt)
         _record_stop(run, user)
     else:
@@ -212,7 +240,7 @@ def report_finished(
 def _who_stopped(run: Run, attempt: int) -> str:
     """A driver that stops knows only that it was asked to."""
     asked = Run.objects.filter(pk=run.pk, attempt_number=attempt, state=State.STOPPING)
-    return stopping.once_stopped(asked.values_list("state_reason", flat=True).first() or "")
+    return outbox.once_stopped(asked.values_list("state_reason", flat=True).first() or "")
 
 
 def ensure_attempts(run: Run, wanted: dict[int, str]) -> None:
@@ -233,3 +261,130 @@ def ensure_attempts(run: Run, wanted: dict[int, str]) -> None:
         if run.origin == Run.Origin.LAUNCHED or not 1 <= number <= MAX_ATTEMPT:
             raise InvalidInput(field, f"{field}: this run has no attempt {number}.")
         take_over(run, number)
+
+
+@transaction.atomic
+def extend_run(run: Run, budget_hours: float, *, user: User | None) -> Run:
+    """From now on the run may use `budget_hours` device-hours in all. Its driver learns of it between two updates;
+    an ended run can be resumed to it.
+
+    Raises InvalidInput (budget_hours) where that is not above
+    the budget, or not above what is spent, or the project's quota does not reach; Conflict for a draft, a tracked run,
+    or where somebody else changed the budget at the same time.
+    """
+    if run.origin == Run.Origin.TRACKED or run.budget_hours is None:
+        raise Conflict("This run trains elsewhere; its budget is set there.")
+    if run.state == State.DRAFT:
+        raise Conflict("This run is a draft; launch it with the budget that it should have.")
+    before = run.budget_hours
+    _check(run, before, budget_hours)
+    places.check_quota(run.project, budget_hours - before)
+    config = run.config | {"budget": (run.config.get("budget") or {}) | {"device_hours": budget_hours}}
+    mine = Run.objects.filter(pk=run.pk, budget_hours=before)
+    changed = mine.update(budget_hours=budget_hours, config=config, version=F("version") + 1)
+    run.refresh_from_db()
+    if not changed:
+        raise Conflict(
+            f"Somebody else changed the budget meanwhile: it is {run.budget_hours:,.7g} device-hours now."
+        )
+    if run.state in ACTIVE:
+        _tell_driver(run)
+    figures: dict[str, Any] = {"budget_hours": budget_hours, "before": before}
+    record("run.extended", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **figures)
+    return run
+
+
+def _check(run: Run, before: float, budget_hours: float) -> None:
+    check_budget(budget_hours)
+    used = used_hours(run)
+    if budget_hours <= used:
+        raise InvalidInput(
+            "budget_hours", f"{used:.4g} device-hours are spent already: the budget must be above that."
+        )
+    if budget_hours <= before:
+        raise InvalidInput(
+            "budget_hours",
+            f"The budget is {before:g} device-hours, of which {used:.4g} are spent; it can only be extended.",
+        )
+
+
+def _tell_driver(run: Run) -> None:
+    """Through the outbox: the row is opened again where an earlier extension has closed it."""
+    kind = Dispatch.Kind.BUDGET
+    row, made = Dispatch.objects.get_or_create(run=run, attempt=run.attempt_number, kind=kind)
+    if not made:
+        Dispatch.objects.filter(pk=row.pk).update(done_at=None, claimed_until=None, created_at=timezone.now())
+    nudge.send(names.DISPATCH, run.pk)
+
+
+@transaction.atomic
+def retry_failed(alive: Collection[str]) -> int:
+    """Queue the next attempt of every run whose infrastructure failed; how many. A constant number of statements.
+
+    `alive`: submission ids of the jobs that Ray has, which are taken back instead.
+    """
+    rows = [row for row in _candidates() if row[5] not in alive]
+    if not rows:
+        return 0
+    now, wanted, due = timezone.now(), [], {}
+    for run_id, attempt, retries, limit, message, _ in rows:
+        wait = wait_after(retries + 1, first=FIRST_WAIT, longest=LONGEST_WAIT, factor=3)
+        due[run_id] = (attempt + 1, now + wait)
+        why = f"Retry {retries + 1} of {limit} in {wait.total_seconds():.0f} s, from the newest checkpoint"
+        wanted.append((run_id, attempt, f"{why}: {message}"[:2000]))
+    queued = queue_next_attempts(wanted, leaving=RETRIED, is_retry=True, part=RECONCILIATION)
+    submit = Dispatch.Kind.SUBMIT
+    Dispatch.objects.bulk_create(
+        Dispatch(run_id=run_id, attempt=due[run_id][0], kind=submit, claimed_until=due[run_id][1])
+        for run_id in queued
+    )
+    return len(queued)
+
+
+@transaction.atomic
+def go_on() -> int:
+    """Queue the next attempt of every run that has stepped back; how many. A constant number of statements."""
+    rows = list(_stepped_back().values_list("run_id", "number"))
+    wanted = [(run_id, attempt, "It stepped back for a run of higher priority") for run_id, attempt in rows]
+    queued = queue_next_attempts(wanted, leaving=frozenset({State.CANCELLED}), part=RECONCILIATION)
+    Dispatch.objects.bulk_create(
+        Dispatch(run_id=run_id, attempt=attempt + 1, kind=Dispatch.Kind.SUBMIT)
+        for run_id, attempt in rows
+        if run_id in queued
+    )
+    return len(queued)
+
+
+def _stepped_back() -> QuerySet[Attempt]:
+    return Attempt.objects.filter(
+        failure=Attempt.Failure.STEPPED_BACK,
+        state=State.CANCELLED,
+        ended_at__gt=timezone.now() - TOO_LATE,
+        number=F("run__attempt_number"),
+        run__state=State.CANCELLED,
+        run__archived_at=None,
+    )
+
+
+def is_retry_wanted() -> bool:
+    """Whether a run waits for its retry, be it the only one. One query."""
+    return bool(_candidates())
+
+
+def _candidates() -> list[tuple[str, int, int, int, str, str]]:
+    """(run, attempt, retries so far, their limit, why it ended, submission id). One query."""
+    stop = Dispatch.objects.filter(run=OuterRef("run"), attempt=OuterRef("number"), kind=Dispatch.Kind.STOP)
+    limit = Coalesce(F("run__retry_limit"), Value(settings.RETRIES))
+    failed = Attempt.objects.filter(
+        state__in=RETRIED,
+        failure=Attempt.Failure.INFRASTRUCTURE,
+        ended_at__gt=timezone.now() - TOO_LATE,
+        number=F("run__attempt_number"),
+        run__state__in=RETRIED,
+        run__origin=Run.Origin.LAUNCHED,
+        run__archived_at=None,
+        run__retries__lt=limit,
+    ).exclude(run__summary__used_hours__gte=F("run__budget_hours") * SPENT_SHARE)
+    rows = failed.annotate(limit=limit).filter(~Exists(stop)).order_by("id")
+    names = ("run_id", "number", "run__retries", "limit", "message", "submission_id")
+    return list(rows.values_list(*names))

@@ -5,11 +5,13 @@ import secrets
 from django.conf import settings
 from django.db import models
 from django.db.models import Value
+from django.dispatch import Signal
 
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+deleted_or_restored = Signal()  # project: of the run; inside the transaction
 
 
 def new_run_id() -> str:
@@ -47,7 +49,7 @@ class Run(models.Model):
         TRACKED = "tracked"  # elsewhere; it only logs to us
 
     class Priority(models.IntegerChoices):
-        """Which queued runs are handed to the cluster first: `webapp.record.runs.admission.order`."""
+        """Which queued runs are handed to the cluster first: `webapp.record.runs.admission.deciding`."""
 
         LOW = 0, "low"
         NORMAL = 1, "normal"
@@ -94,7 +96,7 @@ class Run(models.Model):
 
     objects = Shown()
     with_deleted = models.Manager["Run"]()
-    # Attempt -> what its client could not have stored: `webapp.record.runs.refusals`
+    # Attempt -> what its client could not have stored: `webapp.record.runs.ingest`
     refused = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
 
     class Meta:
@@ -197,7 +199,7 @@ class Dispatch(models.Model):
     done_at = models.DateTimeField(null=True)
     tries = models.PositiveIntegerField(default=0)
     error = models.TextField(blank=True)
-    # Of the click that wants it: `webapp.base.origin`. Defaults of the database's own: a web server of the release
+    # Of the click that wants it: `webapp.base.nudge`. Defaults of the database's own: a web server of the release
     # before, which does not know them, goes on writing rows.
     request_id = models.CharField(max_length=64, blank=True, default="", db_default="")
     traceparent = models.CharField(max_length=55, blank=True, default="", db_default="")
@@ -242,7 +244,7 @@ class Summary(models.Model):
     """What the list shows, sorts and filters of a run without reading its records or points.
 
     Storing records updates it, a refit brings all of it in line with what is stored
-    (`webapp.science.curves.summaries`).
+    (`webapp.science.curves.services`).
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="summary")

@@ -2,13 +2,17 @@
 
 What a person wants now is refused while there is no room (`submit`). What waits already, such as a retry, is held back
 by the worker and goes on by itself (`why_held`).
+
+The words for a run that is asked to stop, and for one that has: who wanted it, and why.
 """
 
-from webapp.base import nudge, origin
+from webapp.base import nudge
 from webapp.base.disk import Disk, bytes_in_words, disk_now, low_words
 from webapp.base.errors import NoRoom
 from webapp.record.runs.models import Dispatch, Run
 from worker import names
+
+WAITS = "; waits for its job to stop."
 
 
 def submit(run: Run, attempt: int) -> None:
@@ -44,5 +48,16 @@ def _low_disk() -> Disk | None:
 
 
 def _want(run: Run, kind: Dispatch.Kind, attempt: int) -> None:
-    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind, defaults=origin.columns())
+    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind, defaults=nudge.columns())
     nudge.send(names.DISPATCH, run.pk)
+
+
+def while_waiting(by: str) -> str:
+    """`by`: who or what stopped it, without a full stop or a semicolon."""
+    return by + WAITS
+
+
+def once_stopped(reason: str) -> str:
+    """The same from the reason of the run that was stopping; empty where it had none."""
+    by = reason.removesuffix(WAITS).rstrip(".")
+    return f"{by}." if by else ""

@@ -14,8 +14,7 @@ from django.db import connection
 
 from headroom.adapters.naming import SYSTEM
 from webapp.record.runs.points import AXES
-from webapp.record.runs.sampling import INDEXED_STRIDE, columns_of_runs
-from webapp.record.runs.thinning import stride_for
+from webapp.record.runs.sampling import INDEXED_STRIDE, columns_of_runs, stride_for
 
 MOST_POINTS = 60  # of a line
 EMPTIED = MOST_POINTS // 4  # fewer points than this: its steps are no multiples of the stride

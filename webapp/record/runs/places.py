@@ -1,22 +1,31 @@
-"""What a project may take of the cluster: runs at work, share and quota; and the priority of its runs."""
+"""What a project may take of the cluster: runs at work, share and quota; and the priority of its runs.
+
+Also what waits for the cluster, and what would if it were launched now.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q, Sum
+from django.utils import timezone
 
+from training.schema import Recipe
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
-from webapp.record.runs.models import ProjectQueue, Run, State, Summary
-from webapp.record.runs.states import ACTIVE
+from webapp.record.runs.admission import reading
+from webapp.record.runs.admission.acting import LATER, look
+from webapp.record.runs.admission.parts import Why
+from webapp.record.runs.models import Dispatch, ProjectQueue, Run, State, Summary
+from webapp.record.runs.states import ACTIVE, WAITING
 
 MOST_AT_WORK = 10_000
 MOST_QUOTA_HOURS = 1e9
 ROUNDING = 1e-9  # of the quota: 1 - 0.9 is a little less than 0.1
 LEAST_SHARE, MOST_SHARE = 0.01, 1000.0
+MOST_READ = 200
 
 
 @dataclass(frozen=True)
@@ -155,3 +164,40 @@ def check_priority(priority: int, *, user: User | None, project: Project) -> Non
         raise InvalidInput("priority", "priority must be low, normal or high.")
     if priority == Run.Priority.HIGH and user is not None and not may(user, project, Permission.ADMIN):
         raise InvalidInput("priority", "The priority high is for admins of the project.")
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """Of launches: how many are `handed_over` at once, and what the first of the others would wait for; `in_vain`: the
+    whole cluster could not hold it. `undelivered`: why the newest hand-over to Ray failed, if one is tried again."""
+
+    handed_over: int
+    waits: str = ""
+    in_vain: bool = False
+    undelivered: str = ""
+
+
+def prospect(project: Project, recipe: Recipe, *, runs: int, priority: int) -> Prospect:
+    """Of so many launches of the recipe now. The number of queries does not grow with the queue."""
+    now = timezone.now()
+    new = [reading.would_be(project.pk, recipe, priority, f"new {number}", now) for number in range(runs)]
+    names = [row.queued.run for row in new]
+    outcome = look([*reading.due_submissions(Q(done_at=None)), *new], now)
+    handed_over = sum(name in outcome.decision.start for name in names)
+    sentences = outcome.sentences()
+    waits = next((sentences[name] for name in names if name in sentences), "")
+    reasons = {wait.run.run: wait.why for wait in outcome.decision.waits}
+    in_vain = any(reasons.get(name) == Why.TOO_LARGE for name in names)
+    failing = Dispatch.objects.filter(done_at=None).exclude(error="").order_by("-id")
+    undelivered = failing.values_list("error", flat=True).first() or ""
+    return Prospect(handed_over, waits or (LATER if handed_over < runs else ""), in_vain, undelivered)
+
+
+def waiting_of(project: Project) -> list[Run]:
+    """The project's runs that wait, higher priorities first, then the oldest."""
+    return list(
+        Run.objects.filter(project=project, origin=Run.Origin.LAUNCHED, state__in=WAITING)
+        .select_related("revision__recipe")
+        .defer("config", "revision__config")
+        .order_by("-priority", "created_at")[:MOST_READ]
+    )

@@ -1,7 +1,12 @@
-"""Series for charts: of every 2^k steps the last, the smallest and the largest value (`webapp.record.runs.thinning`).
+"""Series for charts: of every 2^k steps the last, the smallest and the largest value.
 
 What is needed to choose lies in the index `point_once` alone. Of small charts of long runs an eighth of the points is
 looked at, not all.
+
+How charts leave out points: some of every stretch of 2^k steps are kept, k the least for which there is room.
+
+Wider stretches are unions of narrower ones, and k only grows with a series. So a point that is shown was shown at every
+earlier time since it was new: more data thins points out, and never moves one. Fits and exports read all points.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,8 +19,11 @@ from django.db import connection
 from headroom.adapters.naming import names_for
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import AXES, CHOSEN, COLUMNS, CurvePoint, arrays_of
-from webapp.record.runs.thinning import EVERY_POINT, MAX_POINTS, ROLES, Choice, choose, stride_for
 
+MAX_POINTS = 120
+LAST, SMALLEST, LARGEST = 1, 2, 4  # what a point is of its stretch; they add up
+ROLES = {LAST: "last", SMALLEST: "min", LARGEST: "max"}
+EVERY_POINT = "every point"
 MIN_SAMPLE = 10
 _POINTS = f"""{CHOSEN}
 SELECT chosen.run_id, {COLUMNS}
@@ -24,6 +32,93 @@ JOIN chosen ON chosen.run_id = wanted.run_id
 JOIN runs_point AS p ON p.series_id = chosen.id AND p.attempt = wanted.attempt AND p.seq = wanted.seq
 ORDER BY chosen.id, p.attempt, p.seq
 """  # nosec B608  # constants; values are parameters
+FEWEST_POINTS = MAX_POINTS // 8
+INDEXED_STRIDE = 8  # the index point_every_8 has the points of these steps alone
+# Of each series the newest point, and its length as far as it matters.
+_ENDS = f"""
+SELECT s.id, s.metric, newest.step, newest.value, (SELECT count(*) FROM (
+    SELECT 1 FROM runs_effective_point AS p WHERE p.series_id = s.id LIMIT {MAX_POINTS + 1}) AS counted)
+FROM runs_series AS s
+JOIN LATERAL (
+    SELECT p.step, p.value FROM runs_effective_point AS p WHERE p.series_id = s.id
+    ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
+) AS newest ON true
+WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
+"""  # nosec B608  # constants; values are parameters
+_THINNED = """
+SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
+WHERE p.series_id = ANY(%(long)s) AND {indexed} p.step %% %(stride)s = 0
+UNION ALL
+SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
+WHERE p.series_id = ANY(%(short)s)
+ORDER BY step, attempt, seq
+"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Places [m] of the points that are shown, ascending, their roles [m], and the width of a stretch (None: all)."""
+
+    places: np.ndarray
+    roles: np.ndarray
+    width: int | None
+
+    @property
+    def method(self) -> str:
+        """How they were chosen, in words."""
+        return (
+            EVERY_POINT
+            if self.width is None
+            else f"last value, minimum and maximum of every {self.width} steps"
+        )
+
+
+def stride_for(last_step: int, most: int = MAX_POINTS, first_step: int = 0) -> int:
+    """The least power of two that leaves at most `most` stretches of the steps first_step..last_step."""
+    k = 0
+    while (last_step >> k) - (first_step >> k) + 1 > most:
+        k += 1
+    return 1 << k
+
+
+def choose(step: np.ndarray, value: np.ndarray, most: int) -> Choice:
+    """Which of the points of a series, in the order of training, are shown: at most `most` (at least 3). step [n] whole
+    numbers, value [n]."""
+    if len(step) <= most:
+        return Choice(np.arange(len(step)), np.zeros(len(step), int), None)
+    width = stride_for(int(step.max()), most // 3, int(step.min()))
+    roles = _roles(_stretches(step, width), value)
+    places = np.flatnonzero(roles)
+    return Choice(places, roles[places], width)
+
+
+def newest(step: np.ndarray, most: int) -> np.ndarray:
+    """Places [m], ascending, of the newest point of each stretch; m is at most `most`. step [n] in the order of
+    training."""
+    width = 1 if len(step) <= most else stride_for(int(step.max()), most, int(step.min()))
+    _, from_the_end = np.unique(_stretches(step, width)[::-1], return_index=True)
+    return np.sort(len(step) - 1 - from_the_end)
+
+
+def _stretches(step: np.ndarray, width: int) -> np.ndarray:
+    return step >> width.bit_length() - 1  # a width may be 2^63
+
+
+def _roles(stretch: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """What each point [n] is of its stretch [n]; of equal values the earliest is the smallest and the largest."""
+    order = np.argsort(stretch, kind="stable")  # steps may come in any order
+    stretch, value = stretch[order], value[order]
+    starts = np.flatnonzero(np.r_[True, stretch[1:] != stretch[:-1]])
+    sizes = np.diff(np.r_[starts, len(stretch)])
+    place = np.arange(len(stretch))
+    roles = np.zeros(len(stretch), int)
+    roles[starts + sizes - 1] |= LAST
+    for role, extreme in ((SMALLEST, np.minimum), (LARGEST, np.maximum)):
+        is_extreme = value == np.repeat(extreme.reduceat(value, starts), sizes)
+        roles[np.minimum.reduceat(np.where(is_extreme, place, len(place)), starts)] |= role
+    unsorted = np.empty_like(roles)
+    unsorted[order] = roles
+    return unsorted
 
 
 @dataclass(frozen=True)
@@ -164,30 +259,6 @@ def _points(found: dict[str, _Found], metric: str) -> dict[str, list[CurvePoint]
         for run_id, *row in cursor.fetchall():
             points[run_id].append(CurvePoint(*row))
     return points
-
-
-FEWEST_POINTS = MAX_POINTS // 8
-INDEXED_STRIDE = 8  # the index point_every_8 has the points of these steps alone
-
-# Of each series the newest point, and its length as far as it matters.
-_ENDS = f"""
-SELECT s.id, s.metric, newest.step, newest.value, (SELECT count(*) FROM (
-    SELECT 1 FROM runs_effective_point AS p WHERE p.series_id = s.id LIMIT {MAX_POINTS + 1}) AS counted)
-FROM runs_series AS s
-JOIN LATERAL (
-    SELECT p.step, p.value FROM runs_effective_point AS p WHERE p.series_id = s.id
-    ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
-) AS newest ON true
-WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
-"""  # nosec B608  # constants; values are parameters
-_THINNED = """
-SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
-WHERE p.series_id = ANY(%(long)s) AND {indexed} p.step %% %(stride)s = 0
-UNION ALL
-SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
-WHERE p.series_id = ANY(%(short)s)
-ORDER BY step, attempt, seq
-"""
 
 
 @dataclass

@@ -1,11 +1,21 @@
-"""Reading runs and their newest values; `webapp.record.runs.points` reads series."""
+"""Reading runs and their newest values; `webapp.record.runs.points` reads series.
+
+How long a trainer's client should gather records before its next batch, so that many runs do not mean many requests.
+
+A request costs the server much the same whether it brings one record or fifty. So the batches a second are held at
+`HEADROOM_BATCHES_PER_SECOND`: the more runs report, the longer each gathers. With few runs nobody waits, and their
+charts follow within a second.
+"""
 
 import os
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.core.cache import cache
 from django.db.models import (
     BooleanField,
     Case,
@@ -21,18 +31,26 @@ from django.db.models import (
     Subquery,
     When,
 )  # fmt: skip
+from django.utils import timezone
 
 from headroom.adapters.naming import PART_PASS_RATE, SYSTEM, names_for
 from training.checkpoint_store import URL as STORE_URL
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
-from webapp.record.alarm_rules.configured import rules_by_name
-from webapp.record.runs.models import Attempt, Point, Record, Run, Series, Transition
+from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.record.runs.models import Attempt, Point, Record, Run, Series, State, Transition
 from webapp.record.runs.points import PASS_RATE
 from webapp.record.runs.states import DRIVER, ENDED
 
 MOST_LATEST = 1000  # metrics whose newest values are shown together
+_EVALUATIONS_FIRST = ExpressionWrapper(Q(metric__startswith="eval/"), BooleanField()).desc()
+LEAST_SECONDS = 0.2  # what clients take where nothing is said
+MOST_SECONDS = 30.0  # below the 60 s of silence after which a run that was launched here is asked about
+REPORTED_WITHIN = timedelta(seconds=90)
+LOOK_SECONDS = 5  # how often a process counts
+SPREAD = 0.2  # clients that began together do not come together for ever
+_KEY = "runs-that-report"
 
 
 @dataclass(frozen=True)
@@ -167,7 +185,7 @@ def series_of(run: Run) -> QuerySet[Series]:
 
 
 def metric_names(run: Run) -> list[str]:
-    """All metrics of the run, by name; what its machines do is none (`webapp.record.runs.machines`)."""
+    """All metrics of the run, by name; what its machines do is none (`webapp.record.runs.timeline`)."""
     found = series_of(run).exclude(metric__startswith=SYSTEM)
     return list(found.order_by("metric").values_list("metric", flat=True))
 
@@ -188,9 +206,6 @@ def pass_rates_of(run: Run) -> list[str]:
     names = Series.objects.filter(run=run, metric__startswith="eval/", metric__endswith="pass_rate")
     found = [name for name in names.values_list("metric", flat=True) if is_pass_rate(name)]
     return sorted(found, key=lambda name: (name != PASS_RATE, name))
-
-
-_EVALUATIONS_FIRST = ExpressionWrapper(Q(metric__startswith="eval/"), BooleanField()).desc()
 
 
 def latest_values(run: Run) -> dict[str, Point]:
@@ -255,3 +270,31 @@ def span_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, t
         first, _ = spans.get(point.series.run_id, (point, point))
         spans[point.series.run_id] = first, point
     return spans
+
+
+def gather_seconds(runs: int, batches_per_second: float) -> float:
+    """Seconds that each of so many runs gathers, so that all of them together keep to the rate as far as they may."""
+    return min(max(LEAST_SECONDS, runs / batches_per_second), MOST_SECONDS)
+
+
+def asked_of_a_client() -> float:
+    """What the answer to a batch says, in seconds: of the runs that report now, up to a fifth more or less."""
+    seconds = gather_seconds(reporting_runs(), settings.BATCHES_PER_SECOND)
+    if seconds > LEAST_SECONDS:
+        seconds *= random.uniform(1 - SPREAD, 1 + SPREAD)  # nosec B311  # spreads requests
+    return round(min(max(LEAST_SECONDS, seconds), MOST_SECONDS), 2)
+
+
+def reporting_runs() -> int:
+    """How many running runs have spoken lately; counted at most every few seconds in each process."""
+    known = cache.get(_KEY)
+    if known is None:
+        known = count_reporting_runs()
+        cache.set(_KEY, known, timeout=LOOK_SECONDS)
+    return known
+
+
+def count_reporting_runs() -> int:
+    """One look at the index of running runs."""
+    since = timezone.now() - REPORTED_WITHIN
+    return Run.objects.filter(state=State.RUNNING, heartbeat_at__gte=since).count()

@@ -1,19 +1,26 @@
-"""What an API token opens: its owner's project, or for a job's own token one run, as long as its attempt lasts."""
+"""What an API token opens: its owner's project, or for a job's own token one run, as long as its attempt lasts.
+
+Secrets that were replaced or deleted: kept as long as a job may have been given them, so that its log is cleaned.
+"""
 
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from webapp.base.compiled import Compiled
 from webapp.identity.accounts.models import ApiToken, Membership, Organisation, Role, Scope
 from webapp.identity.accounts.services import create_token, digest
+from webapp.identity.secrets.models import ProjectSecret
 from webapp.record.runs.models import Attempt, Run, State
-from webapp.record.runs.states import ENDED
+from webapp.record.runs.states import ACTIVE, ENDED
 
 RUN_TOKEN_GRACE = timedelta(hours=1)  # after its attempt's end, for what the trainer's journal still holds
 LAST_USED_RESOLUTION = timedelta(minutes=1)  # so that a busy trainer does not cost a write a request
+LOST_FOR_GOOD = timedelta(
+    days=7
+)  # a lost job that is heard of within it is still cleaned of what it was given
 
 
 def authenticate(raw: str) -> ApiToken | None:
@@ -91,3 +98,18 @@ def create_job_token(run: Run, attempt: int | None = None) -> str:
     """A job's own token: it may report this run and nothing else, up to `attempt` (None: the current one)."""
     number = run.attempt_number if attempt is None else attempt
     return create_token(user=None, project=run.project, scope=Scope.WRITE, run_id=run.pk, attempt=number)
+
+
+def purge_retired() -> int:
+    """Delete retired values that no unfinished job can have; returns how many. Part of every round of
+    reconciliation."""
+    may_run = Q(state__in=ACTIVE - {State.QUEUED}) | Q(
+        state=State.LOST, ended_at__gt=timezone.now() - LOST_FOR_GOOD
+    )
+    given = Attempt.objects.filter(
+        may_run,
+        run__project=OuterRef("project"),
+        run__origin=Run.Origin.LAUNCHED,
+        created_at__lt=OuterRef("retired_at"),
+    )
+    return ProjectSecret.objects.exclude(retired_at=None).exclude(Exists(given)).delete()[0]

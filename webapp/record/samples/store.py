@@ -15,9 +15,9 @@ from django.conf import settings
 from django.db import transaction
 
 from training import samples
-from webapp.base.bodies import check_items
 from webapp.base.disk import bytes_in_words, check_room
 from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.requests import check_items
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 
-from webapp.record.alarm_rules.configured import AlarmSettingsError, rules
+from webapp.record.alarm_rules.rules import AlarmSettingsError, rules
 
 TAG = "headroom"
 

@@ -10,13 +10,12 @@ from django.db.models import Case, F, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from webapp.base.advisory_locks import take_turns
-from webapp.record.alarm_rules.configured import rules, watched_metrics
+from webapp.base.claims import take_turns
+from webapp.record.alarm_rules.rules import rules, watched_metrics
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.judge import Finding, judge_all
 from webapp.reporting.alarms.models import Alarm
-from webapp.reporting.alarms.selectors import alarms_of
-from webapp.reporting.alarms.series import watched_series
+from webapp.reporting.alarms.selectors import alarms_of, watched_series
 
 OVERDUE = timedelta(seconds=5)  # the worker judges within two; whoever reads after this judges for it
 FIELDS = (

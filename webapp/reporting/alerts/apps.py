@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.apps import AppConfig
 
 
@@ -6,6 +8,12 @@ class AlertsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.identity.accounts.events import noticed
-        from webapp.reporting.alerts.notices import on_noticed
 
         noticed.connect(on_noticed)
+
+
+def on_noticed(**told: Any) -> None:
+    """Imported here: with it comes numpy, which not every process needs."""
+    from webapp.reporting.alerts import firing
+
+    firing.on_noticed(**told)

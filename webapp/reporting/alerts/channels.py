@@ -20,11 +20,10 @@ from webapp.base.sealing import seal
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
-from webapp.reporting.alerts import hours, senders
-from webapp.reporting.alerts.delivery import absolute
+from webapp.reporting.alerts import delivery, hours
+from webapp.reporting.alerts.delivery import Outcome, absolute
 from webapp.reporting.alerts.messages import Item, Message
 from webapp.reporting.alerts.models import Channel, Delivery, Preferences
-from webapp.reporting.alerts.senders import Outcome
 
 MAX_CHANNELS = 20  # of one person, or of a project
 TEST_EVERY = timedelta(seconds=5)
@@ -139,7 +138,7 @@ def send_test(channel_id: int, *, user: User, project: Project, now: datetime | 
         _record("tested", channel, user, project)
     text = f"A test of the channel {channel.name}, sent by {user.get_username()}. Alerts will look like this."
     item = Item("Test", project.name, None, text, absolute(reverse("alerts")), False, now)
-    outcome = senders.send(channel, Message(str(uuid4()), "test", [item]))
+    outcome = delivery.send(channel, Message(str(uuid4()), "test", [item]))
     if outcome.ok:
         Channel.objects.filter(pk=channel.pk).update(
             failures=0, last_error="", paused_at=None, sent_at=timezone.now()

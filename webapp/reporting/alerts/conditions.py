@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from webapp.base.errors import InvalidInput
-from webapp.record.alarm_rules.configured import rules_by_name
+from webapp.record.alarm_rules.rules import rules_by_name
 from webapp.record.runs.selectors import is_pass_rate
 
 STATES = ("started", "succeeded", "failed", "cancelled", "lost")

@@ -1,35 +1,189 @@
 """Sending what the outbox holds, and keeping book of it. Only the worker calls `deliver_due`.
 
 A crash between sending and noting it sends again, with the same id in the header: at least once, told apart by the id.
+
+Sending one message through one channel, and what came of it. Nothing is stored here.
+
+The outbox: deliveries are written with what they carry, and claimed by workers one by one or as a digest.
 """
 
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from smtplib import SMTPException, SMTPRecipientsRefused, SMTPSenderRefused
+from uuid import uuid4
 
 from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
 
+from webapp.base import claims, nudge, outbound
+from webapp.base.mail import NONE
+from webapp.base.sealing import Unreadable, unseal
 from webapp.identity.accounts.models import Role, User
 from webapp.identity.accounts.permissions import role_in
-from webapp.reporting.alerts import outbox, senders
+from webapp.reporting.alerts import messages
+from webapp.reporting.alerts.hours import quiet_of
 from webapp.reporting.alerts.messages import Item, Message
 from webapp.reporting.alerts.models import Channel, Delivery, Firing, Notice
-from webapp.reporting.alerts.senders import Outcome
+from worker import names
 
+FIRST_WAIT = timedelta(seconds=30)
+LONGEST_WAIT = timedelta(hours=4)
+MAX_TRIES = 13  # with the waits between them: some 20 hours
+MOST_IN_DIGEST = 100
+TIMEOUT_S = 10.0
+TRY_AGAIN = {408, 425, 429}  # statuses of the caller's fault that may get better by waiting
+NO_SERVER = "This server has no mail server: its operator sets HEADROOM_EMAIL_URL or HEADROOM_SMTP_HOST."
 PAUSE_AFTER = 10  # failed tries in a row, of whatever deliveries
 FINAL_COUNTS = 5  # a refusal for good counts as so many
 KEPT = timedelta(days=1)  # what waited longer for a paused channel is no news
+
+
+def enqueue(firing: Firing, channels: Iterable[Channel], now: datetime | None = None) -> list[Delivery]:
+    """The firing's way through these channels, at once or after their quiet hours. Safe to repeat."""
+    now = now or timezone.now()
+    rows = []
+    for channel in channels:
+        through = firing.critical and channel.critical_through
+        quiet = None if through else quiet_of(channel)
+        until = quiet.until(now) if quiet is not None else None
+        rows.append(Delivery(firing=firing, channel=channel, held=until is not None, next_at=until or now))
+    Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+    if any(not row.held for row in rows):
+        nudge.send(names.DELIVER)
+    return rows
+
+
+def due(now: datetime | None = None) -> Q:
+    """Deliveries that can be sent now."""
+    now = now or timezone.now()
+    return claims.is_free(now) & Q(state=Delivery.State.WAITING, next_at__lte=now, channel__paused_at=None)
+
+
+@transaction.atomic
+def claim(now: datetime | None = None) -> list[Delivery]:
+    """Take one delivery, or all of a digest, for 60 s; empty where nothing is due. Of two workers each gets others.
+
+    A digest keeps its members: it is the same one, with the same id, at its next try.
+    """
+    now = now or timezone.now()
+    free = Delivery.objects.filter(due(now)).select_for_update(skip_locked=True, of=("self",))
+    first = free.order_by("next_at", "created_at").first()
+    if first is None:
+        return []
+    rows = [first]
+    if first.held:
+        same = free.filter(channel=first.channel_id, held=True, batch=first.batch)
+        rows = list(same.order_by("firing_id")[:MOST_IN_DIGEST])
+    batch = first.batch or (uuid4() if first.held else None)
+    Delivery.objects.filter(pk__in=[row.pk for row in rows]).update(
+        claimed_until=now + claims.CLAIM, tries=F("tries") + 1, batch=batch
+    )
+    found = Delivery.objects.filter(pk__in=[row.pk for row in rows])
+    return list(
+        found.select_related("channel__owner", "firing__project", "firing__run", "firing__rule").order_by(
+            "firing_id"
+        )
+    )
+
+
+def wait_after(tries: int, chance: float | None = None) -> timedelta:
+    """How long to wait after this many failed tries: doubling from 30 s to 4 h, give or take a fifth (by `chance`)."""
+    chance = random.random() if chance is None else chance  # nosec B311  # no secret: it spreads retries
+    return claims.wait_after(tries, first=FIRST_WAIT, longest=LONGEST_WAIT) * (0.8 + 0.4 * chance)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`status` of HTTP where there was an answer; `final`: trying again would not help; `seconds` it took."""
+
+    ok: bool
+    error: str = ""
+    status: int | None = None
+    final: bool = False
+    seconds: float = 0.0
+
+
+def send(channel: Channel, message: Message) -> Outcome:
+    """Send for real. Never raises for what the other side, the network or the stored address does wrong."""
+    started = time.monotonic()
+    try:
+        outcome = _SENDERS[channel.kind](channel, unseal(channel.sealed_address), message)
+    except (outbound.Refused, Unreadable) as error:
+        outcome = Outcome(False, str(error)[:300], final=True)
+    except outbound.Failed as error:
+        outcome = Outcome(False, str(error)[:300])
+    return Outcome(outcome.ok, outcome.error, outcome.status, outcome.final, time.monotonic() - started)
+
+
+def can_mail() -> bool:
+    """Whether this server can send mail: not where it was told of none, and mail is swallowed unsaid."""
+    if settings.EMAIL_BACKEND == NONE:
+        return False
+    return bool(settings.EMAIL_HOST) or not settings.EMAIL_BACKEND.endswith("smtp.EmailBackend")
+
+
+def _mail(channel: Channel, address: str, message: Message) -> Outcome:
+    if not can_mail():
+        return Outcome(False, NO_SERVER)
+    mail = EmailMessage(
+        " ".join(message.title.split()), messages.as_text(message), settings.DEFAULT_FROM_EMAIL, [address],
+        headers={messages.DELIVERY: message.id, "Auto-Submitted": "auto-generated"},
+        connection=get_connection(timeout=TIMEOUT_S),
+    )  # fmt: skip
+    try:
+        mail.send()
+    except (SMTPRecipientsRefused, SMTPSenderRefused) as error:
+        return Outcome(False, f"The mail server refused: {error}"[:300], final=True)
+    except (SMTPException, OSError) as error:
+        return Outcome(False, f"The mail server did not take it: {error or type(error).__name__}"[:300])
+    return Outcome(True)
+
+
+def _webhook(channel: Channel, url: str, message: Message) -> Outcome:
+    body = messages.as_json(message)
+    headers = {
+        "Content-Type": "application/json",
+        messages.DELIVERY: message.id,
+        messages.SIGNATURE: messages.signature(unseal(channel.sealed_secret), int(time.time()), body),
+    }
+    return _answered(outbound.request("POST", url, data=body, headers=headers, timeout_s=TIMEOUT_S))
+
+
+def _slack(channel: Channel, url: str, message: Message) -> Outcome:
+    headers = {messages.DELIVERY: message.id}
+    return _answered(
+        outbound.request("POST", url, json=messages.as_slack(message), headers=headers, timeout_s=TIMEOUT_S)
+    )
+
+
+def _answered(response: outbound.Response) -> Outcome:
+    if 200 <= response.status < 300:
+        return Outcome(True, status=response.status)
+    said = " ".join(response.body[:200].decode(errors="replace").split())
+    error = f"It answered {response.status}{f': {said}' if said.isprintable() and said else ''}"
+    final = 400 <= response.status < 500 and response.status not in TRY_AGAIN
+    return Outcome(False, error[:300], response.status, final)
+
+
+_SENDERS: dict[str, Callable[[Channel, str, Message], Outcome]] = {
+    Channel.Kind.MAIL: _mail,
+    Channel.Kind.WEBHOOK: _webhook,
+    Channel.Kind.SLACK: _slack,
+}
 
 
 def deliver_due(*, seconds: float = 40.0, now: datetime | None = None) -> int:
     """Send until nothing is due or the time is over; returns how many messages went out or failed."""
     until, done = time.monotonic() + seconds, 0
     while time.monotonic() < until:
-        rows = outbox.claim(now)
+        rows = claim(now)
         if not rows:
             break
         deliver(rows)
@@ -44,7 +198,7 @@ def deliver(rows: Sequence[Delivery]) -> Outcome | None:
     _drop([row for row in rows if row not in kept], "Its receiver is no member of the project any more.")
     if not kept:
         return None
-    outcome = senders.send(channel, message_of(kept))
+    outcome = send(channel, message_of(kept))
     if outcome.ok:
         _sent(channel, kept, outcome)
     else:
@@ -94,10 +248,10 @@ def _sent(channel: Channel, rows: Sequence[Delivery], outcome: Outcome) -> None:
 @transaction.atomic
 def _failed(channel: Channel, rows: Sequence[Delivery], outcome: Outcome) -> None:
     """Later again, unless that would not help or it was tried often enough; a channel that keeps failing is paused."""
-    over = outcome.final or max(row.tries for row in rows) >= outbox.MAX_TRIES
+    over = outcome.final or max(row.tries for row in rows) >= MAX_TRIES
     Delivery.objects.filter(pk__in=[row.pk for row in rows]).update(
         state=Delivery.State.FAILED if over else Delivery.State.WAITING,
-        next_at=timezone.now() + outbox.wait_after(max(row.tries for row in rows)),
+        next_at=timezone.now() + wait_after(max(row.tries for row in rows)),
         claimed_until=None,
         last_error=outcome.error,
         last_status=outcome.status,

@@ -12,11 +12,11 @@ import numpy as np
 from django.db import connection
 
 from scaling.course import Course
-from webapp.record.alarm_rules.configured import rules_by_name
+from webapp.record.alarm_rules.rules import rules_by_name
 from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import ENDED
-from webapp.reporting.alarms import words as alarm_words
+from webapp.reporting.alarms import judge as alarm_words
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alerts import band
 from webapp.reporting.alerts.conditions import (
@@ -29,13 +29,13 @@ from webapp.reporting.alerts.conditions import (
     OutcomeCondition,
     StateCondition,
 )
-from webapp.science.curves import forecasts, words
+from webapp.science.curves import fitting, words
 from webapp.science.curves.axes import DEFAULT_METRIC
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record.recalibrating import record_of
 from webapp.science.curves.run.history import whole_fits
+from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.models import Outcome
-from webapp.science.predictions.sentences import outcome_sentence
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RunData:
         """Of each of `fits`, recalibrated by the other runs of the project."""
         ids = [fit.pk for fit in self.fits]
         stored = dict(Fit.objects.filter(pk__in=ids).values_list("pk", "forecast"))
-        record, found = record_of(self.run.project_id), [forecasts.read(stored.get(pk)) for pk in ids]
+        record, found = record_of(self.run.project_id), [fitting.read(stored.get(pk)) for pk in ids]
         return [one and record.recalibrated(one, self.run.pk) for one in found]
 
     @cached_property

@@ -2,36 +2,96 @@
 
 Only the worker calls this. What changed is seen by the run's version, which grows with records, states, fits and
 alarms; so no hint is needed, and a round that was missed is made up by the next one.
+
+Telling a person something: other parts call `webapp.identity.accounts.events.notify`, and know nothing of mail,
+hooks and quiet hours.
 """
 
 import logging
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.base.advisory_locks import take_turns
+from webapp.base.claims import take_turns
 from webapp.base.errors import InvalidInput
-from webapp.identity.accounts.models import Membership, Organisation, Project
+from webapp.identity.accounts.models import Membership, Organisation, Project, User
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of
-from webapp.reporting.alerts import conditions, notices, outbox
-from webapp.reporting.alerts.defaults import MINE
+from webapp.reporting.alerts import conditions, delivery
 from webapp.reporting.alerts.events import Event, RunData, events_of
-from webapp.reporting.alerts.models import AlertRule, Firing, Watch
+from webapp.reporting.alerts.models import AlertRule, Firing, Notice, Watch
+from webapp.reporting.alerts.rules import MINE
 from webapp.science.curves.models import Fit
 
+SAME_AS = {"prediction_resubmitted": "review_asked"}  # a kind of notice that has the rule of another
 log = logging.getLogger(__name__)
-
 MAX_AGE = timedelta(
     days=1
 )  # what is older is no news: a run that a filter matches only now does not fire for its past
 MAX_RUNS = 200  # a round
+
+
+@transaction.atomic
+def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> Notice | None:
+    """Tell a person: on their page, and through the channels that their rule for this kind names.
+
+    `url` is a path of this server. A kind without a rule (see `webapp.reporting.alerts.rules`) goes to the page.
+    None where the person has turned the kind off, or has taken the page out of it.
+    """
+    key = SAME_AS.get(kind, kind)
+    rule = AlertRule.objects.filter(project=project, owner=user, on="prediction", default_key=key).first()
+    if rule is not None and not rule.enabled:
+        return None
+    notice = None
+    if rule is None or rule.to_page:
+        notice = Notice.objects.create(user=user, project=project, kind=kind, text=text[:300], url=url[:300])
+    channels = list(rule.channels.all()) if rule is not None else []
+    if rule is not None and channels:
+        now = timezone.now()
+        firing = Firing.objects.create(
+            rule=rule, rule_name=rule.name, project=project, owner=user, run=None, text=text[:300], url=url[:300],
+            episode=f"{kind} {now.isoformat(timespec='microseconds')} {url}"[:160], critical=rule.critical,
+            happened_at=now,
+        )  # fmt: skip
+        delivery.enqueue(firing, channels)
+    return notice
+
+
+def on_noticed(user: User, project: Project, kind: str, text: str, url: str, **_: Any) -> None:
+    """Receives what other parts tell."""
+    notify(user, project=project, kind=kind, text=text, url=url)
+
+
+def post_firing(firing: Firing) -> int:
+    """Notices of a firing: to the rule's owner, or of a project's rule to every member; returns how many."""
+    if firing.owner_id is not None:
+        people = [firing.owner_id]
+    else:
+        people = list(
+            firing.project.memberships.filter(user__is_active=True).values_list("user_id", flat=True)
+        )
+    rows = [
+        Notice(user_id=person, project_id=firing.project_id, kind="alert", text=firing.text, url=firing.url)
+        for person in people
+    ]
+    return len(Notice.objects.bulk_create(rows))
+
+
+def mark_read(user: User, *, notice_id: int | None = None, up_to: int | None = None) -> int:
+    """Mark one notice of the user's as read, or all up to (and with) one that was seen. Safe to repeat."""
+    unread = Notice.objects.filter(user=user, read_at=None)
+    if notice_id is not None:
+        unread = unread.filter(pk=notice_id)
+    elif up_to is not None:
+        unread = unread.filter(pk__lte=up_to)
+    return unread.update(read_at=timezone.now())
 
 
 def changed_runs(limit: int = MAX_RUNS) -> list[Run]:
@@ -111,8 +171,8 @@ def fire(rule: AlertRule, run: Run, event: Event) -> Firing | None:
     )  # fmt: skip
     if not muted:
         if rule.to_page:
-            notices.post_firing(firing)
-        outbox.enqueue(firing, rule.channels.all())
+            post_firing(firing)
+        delivery.enqueue(firing, rule.channels.all())
     return firing
 
 

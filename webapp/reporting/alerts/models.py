@@ -108,7 +108,7 @@ class AlertRule(models.Model):
     )  # None: the project
     default_key = models.CharField(
         max_length=40, blank=True
-    )  # one that every member has: `webapp.reporting.alerts.defaults`
+    )  # one that every member has: `webapp.reporting.alerts.rules`
     name = models.CharField(max_length=80)
     on = models.CharField(max_length=12, choices=On.choices)
     condition = models.JSONField(default=dict)

@@ -1,4 +1,7 @@
-"""The dry run of a rule that is being written: which runs it watches, and when it would have fired. Stores nothing."""
+"""The dry run of a rule that is being written: which runs it watches, and when it would have fired. Stores nothing.
+
+A rule tried out: a test goes where the rule would send, for real.
+"""
 
 import time
 from dataclasses import dataclass, field
@@ -6,19 +9,24 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from django.db.models import Q
+from django.urls import reverse
 from django.utils import timezone
 
 from headroom.adapters.naming import names_for
+from webapp.base.errors import Conflict
 from webapp.identity.accounts.models import Project, User
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.models import Run, Series
 from webapp.record.runs.states import ACTIVE
+from webapp.reporting.alerts import channels, rules
 from webapp.reporting.alerts.conditions import Condition, MetricCondition
 from webapp.reporting.alerts.events import Event, RunData, events_of
+from webapp.reporting.alerts.models import Notice
 
 PAST = timedelta(days=7)
 MOST_RUNS = 60
 SECONDS = 2.0
+PAGE = "page"
 
 
 @dataclass(frozen=True)
@@ -99,3 +107,38 @@ def metric_names(project: Project, newest_runs: int = 30) -> list[str]:
         Series.objects.filter(run__in=newest).order_by("metric").values_list("metric", flat=True).distinct()
     )
     return list(rows[:500])
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of one way: "page", or a channel's name. error: why it did not go through; empty where it did."""
+
+    way: str
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
+
+
+def try_rule(rule_id: int, *, user: User, project: Project) -> list[Tried]:
+    """Send a test each way that the rule tells by; on the page it stands under the bell of who asked, nobody else's.
+
+    Raises NotFound and Forbidden as a change of the rule would.
+    """
+    rule = rules.writable_rule(rule_id, user=user, project=project)
+    found = []
+    if rule.to_page:
+        text = f"A test of the rule {rule.name}: this is where its alerts stand."
+        Notice.objects.create(user=user, project=project, kind="alert", text=text, url=reverse("alerts"))
+        found.append(Tried(PAGE))
+    return found + [_through(channel.pk, channel.name, user, project) for channel in rule.channels.all()]
+
+
+def _through(channel_id: int, name: str, user: User, project: Project) -> Tried:
+    try:
+        outcome = channels.send_test(channel_id, user=user, project=project)
+    except Conflict as error:  # tested a moment ago
+        return Tried(name, error.message)
+    return Tried(name, "" if outcome.ok else outcome.error or "It was not delivered.", outcome.seconds)

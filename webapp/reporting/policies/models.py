@@ -1,15 +1,93 @@
-"""What a project does about findings in its runs, what a run does instead, and what was done."""
+"""What a project does about findings in its runs, what a run does instead, and what was done.
+
+What a run can be stopped for by itself, and what may be done about each. Pure data.
+"""
+
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import models
 
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
-from webapp.reporting.policies.kinds import DEFAULT_DELTA
+
+OFF, WARN, ADVISE, STOP = "off", "warn", "advise", "stop"
+SAYS = "tell whoever launched it"
+LABELS = {
+    OFF: "nothing",
+    WARN: "warn: the run goes on",
+    ADVISE: "advise: " + SAYS,
+    STOP: "stop the run, with a checkpoint",
+}
+DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One thing that is looked for. `metrics`: whose critical alarms count, by the beginnings of their names."""
+
+    key: str
+    title: str
+    meaning: str
+    actions: tuple[str, ...]
+    default: str
+    metrics: tuple[str, ...] = ()
+    has_alarm: bool = True  # which says it by itself where the action is a warning
+
+    def label(self, action: str) -> str:
+        """What the action does, for people."""
+        return LABELS[action] if self.has_alarm or action != WARN else "warn: " + SAYS
+
+    def is_silent(self, action: str) -> bool:
+        """Whether a policy has nothing to do: it is off, or an alarm says it already."""
+        return action == OFF or (action == WARN and self.has_alarm)
+
+
+KINDS = (
+    Kind(
+        "budget", "Budget overrun",
+        "More than 5 % beyond its budget.",
+        (WARN, STOP), STOP, has_alarm=False,
+    ),
+    Kind(
+        "advice", "The planner's advice to stop",
+        "With 95 % probability less than the amount below is left to gain.",
+        (OFF, ADVISE, STOP), OFF, has_alarm=False,
+    ),
+    Kind(
+        "truncation", "Truncation", "Answers are cut off at the length limit.", (WARN, STOP), WARN,
+        ("train/truncation_rate", "eval/truncation_rate"),
+    ),
+    Kind(
+        "mismatch", "Mismatch of generator and trainer",
+        "Of log-probs or ratios.",
+        (WARN, STOP), WARN, ("train/mismatch_", "train/ratio_"),
+    ),
+    Kind(
+        "not_finite", "Not a finite number", "NaN or infinite.", (WARN, STOP), WARN,
+        ("*",),
+    ),
+    Kind(
+        "other", "Any other critical alarm", "A collapse of the pass rate, KL, gradients, verifiers.",
+        (WARN, STOP), WARN,
+    ),
+)  # fmt: skip
+BY_KEY = {kind.key: kind for kind in KINDS}
+DEFAULTS = {kind.key: kind.default for kind in KINDS}
+
+
+def kind_of_alarm(rule: str, metric: str) -> str:
+    """Which kind an alarm's rule belongs to."""
+    if rule == "not_finite":
+        return "not_finite"
+    for kind in KINDS:
+        if any(metric.startswith(beginning) for beginning in kind.metrics):
+            return kind.key
+    return "other"
 
 
 class ProjectPolicy(models.Model):
-    """Kind -> action, where they differ from the defaults (`webapp.reporting.policies.kinds`)."""
+    """Kind -> action, where they differ from the defaults (`webapp.reporting.policies.models`)."""
 
     project = models.OneToOneField(
         Project, on_delete=models.CASCADE, primary_key=True, related_name="action_policy"

@@ -1,12 +1,35 @@
-"""Which policy is in force for a run, and what was done by it."""
+"""Which policy is in force for a run, and what was done by it.
+
+What in a run's current attempt a policy may act on. Only what this attempt itself showed counts: whoever resumes a
+run that was stopped is not stopped again by what the attempt before had reported.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from webapp.identity.accounts.models import Project
-from webapp.record.runs.models import Run
-from webapp.reporting.policies.kinds import BY_KEY, DEFAULT_DELTA, DEFAULTS
-from webapp.reporting.policies.models import PolicyAction, ProjectPolicy, RunPolicy
+from webapp.record.alarm_rules.rules import Comparison, Level, rules_by_name
+from webapp.record.runs.models import Attempt, Point, Run, Summary
+from webapp.record.runs.selectors import PASS_RATE
+from webapp.reporting.alarms import judge as alarm_words
+from webapp.reporting.alarms.models import Alarm
+from webapp.reporting.alarms.selectors import alarms_of
+from webapp.reporting.policies.models import (
+    BY_KEY,
+    DEFAULT_DELTA,
+    DEFAULTS,
+    PolicyAction,
+    ProjectPolicy,
+    RunPolicy,
+    kind_of_alarm,
+)
+from webapp.science.curves import words
+from webapp.science.curves.fitting import Question, curve_of
+from webapp.science.curves.run.forecast import stop_advice
+
+OVERRUN = 1.05  # of the budget: the driver should have ended it
+EVALUATIONS = 3  # of this attempt, before the planner's advice counts
+AXIS = "device_hours"
 
 
 @dataclass(frozen=True)
@@ -55,3 +78,54 @@ def _known(actions: Mapping[str, str]) -> dict[str, str]:
 
 def _delta(row: ProjectPolicy | None) -> float:
     return row.advice_delta if row is not None else DEFAULT_DELTA
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`says` is a sentence."""
+
+    kind: str
+    says: str
+
+
+def alarm_findings(run: Run, attempt: Attempt) -> list[Finding]:
+    """Critical alarms that hold now and that this attempt's own records have raised. At most one of a kind."""
+    critical = [alarm for alarm in alarms_of(run) if alarm.active and alarm.level == Level.CRITICAL]
+    found: dict[str, Finding] = {}
+    for alarm in critical:
+        kind = kind_of_alarm(alarm.rule, alarm.metric)
+        if kind not in found and _is_of(alarm, attempt):
+            found[kind] = Finding(kind, alarm_words.alarm_payload(alarm)["message"])
+    return list(found.values())
+
+
+def _is_of(alarm: Alarm, attempt: Attempt) -> bool:
+    """Whether the attempt alone has shown it: as many values in a row as the rule asks for."""
+    begin = attempt.resumed_from_step if attempt.resumed_from_step is not None else -1
+    if attempt.number == 1 or alarm.first_step > begin:
+        return True
+    rule = rules_by_name()[alarm.rule]
+    if rule.comparison is Comparison.NOT_FINITE:
+        return alarm.last_step > begin
+    own = Point.objects.filter(
+        series__run=attempt.run_id, series__metric=alarm.metric, attempt=attempt.number, step__gt=begin
+    )
+    return alarm.last_step > begin and own[: rule.records].count() >= rule.records
+
+
+def budget_finding(run: Run) -> list[Finding]:
+    """The run has spent more than it was given, and still trains."""
+    used = Summary.objects.filter(run=run).values_list("used_hours", flat=True).first()
+    if run.budget_hours is None or used is None or used < OVERRUN * run.budget_hours:
+        return []
+    spent = f"{words.amount(used)} of {words.amount(run.budget_hours)} device-hours are spent"
+    return [Finding("budget", f"{spent}, and its driver has not ended it.")]
+
+
+def advice_finding(run: Run, attempt: Attempt, delta: float) -> list[Finding]:
+    """The planner advises to stop, by a forecast that knows some evaluations of this attempt."""
+    own = Point.objects.filter(series__run=run, series__metric=PASS_RATE, attempt=attempt.number)
+    if own[:EVALUATIONS].count() < EVALUATIONS:
+        return []
+    advice = stop_advice(run, curve_of(run, AXIS), Question(AXIS), delta)
+    return [Finding("advice", advice)] if advice else []

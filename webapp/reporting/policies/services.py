@@ -10,14 +10,30 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.runs import lifecycle
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Attempt, Run, State
-from webapp.record.runs.names import label_of
 from webapp.reporting.alarms.models import Alarm
-from webapp.reporting.alerts.notices import notify
-from webapp.reporting.policies.findings import Finding, advice_finding, alarm_findings, budget_finding
-from webapp.reporting.policies.kinds import ADVISE, BY_KEY, DEFAULTS, OFF, STOP, WARN
-from webapp.reporting.policies.models import PolicyAction, ProjectPolicy, RunPolicy
-from webapp.reporting.policies.selectors import Policy, policy_of, project_policy
+from webapp.reporting.alerts.firing import notify
+from webapp.reporting.policies.models import (
+    ADVISE,
+    BY_KEY,
+    DEFAULTS,
+    OFF,
+    STOP,
+    WARN,
+    PolicyAction,
+    ProjectPolicy,
+    RunPolicy,
+)
+from webapp.reporting.policies.selectors import (
+    Finding,
+    Policy,
+    advice_finding,
+    alarm_findings,
+    budget_finding,
+    policy_of,
+    project_policy,
+)
 
 MOST_SWEPT = 50  # runs a round
 CARRIED_OUT = {  # an action: its event, and what whoever launched the run is told of it

@@ -16,17 +16,17 @@ from django.urls import reverse
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.identity.accounts.models import Project
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of
-from webapp.reporting.reports.blocks import Ask, Problem
+from webapp.reporting.reports.document import Ask, Problem
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.questions import question_of
 from webapp.reporting.shares.selectors import drawing_of
+from webapp.reporting.shares.services import question_of
 from webapp.science.curves import words
 from webapp.science.curves.comparison.compare import comparison
 from webapp.science.curves.ranking.leaderboard import leaderboard
-from webapp.science.decisions.moment import said, standing
 from webapp.science.decisions.selectors import decision_by_id
+from webapp.science.decisions.services import said, standing
 from webapp.science.predictions import claims
 from webapp.science.predictions.models import Prediction
 

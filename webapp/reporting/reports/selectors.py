@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.reporting.reports import document, resolve
-from webapp.reporting.reports.blocks import Ask
+from webapp.reporting.reports.document import Ask
 from webapp.reporting.reports.models import Draft, Publication, Report
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.selectors import shares_of

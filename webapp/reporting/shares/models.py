@@ -23,7 +23,7 @@ class Share(models.Model):
     )
     kind = models.CharField(max_length=12, choices=Kind.choices)
     title = models.CharField(max_length=160)
-    question = models.JSONField()  # of what, and how it is looked at: see webapp.reporting.shares.questions
+    question = models.JSONField()  # of what, and how it is looked at: see webapp.reporting.shares.services
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)  # None: until it is revoked

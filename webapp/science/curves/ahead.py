@@ -1,6 +1,6 @@
 """What a run's forecast answers, in words: its ceiling, more compute, a target, what came after a cutoff.
 
-All of it is read from a stored forecast (`webapp.science.curves.forecasts`), widened by what the project's record
+All of it is read from a stored forecast (`webapp.science.curves.fitting`), widened by what the project's record
 asks for, so that nothing is fitted here. Whether the ceiling is known is decided by the width of its interval, not by
 one form.
 """

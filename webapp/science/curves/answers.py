@@ -1,8 +1,13 @@
 """What a fit of Eq. 1 answers, as payloads with words: its ceiling A, how well it fits, and the sentence to paste.
 
 A ceiling never comes without its interval; where the data do not identify it, the answer says so instead.
+
+The parameters of a fit as rows of words: value, interval, and what is not identified said so.
+
+A stored fit: the same question on the same data is the same row, with the digest of the points it used.
 """
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +15,26 @@ from typing import Any
 import numpy as np
 
 import scaling
+from webapp.base import metrics
+from webapp.record.runs.models import Run
 from webapp.science.curves import words
 from webapp.science.curves.axes import AXES, Axis
-from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves.fitting import Curve, Question, fit_curve, forecast_of
+from webapp.science.curves.models import Fit
+from webapp.science.curves.outlook import outlook_of
 
 Payload = dict[str, Any]
 TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
 SHARE_OF_GAIN = 0.9  # the target cell asks for the compute to this share of the gain A - R0
 UNITS = {key: axis.unit for key, axis in AXES.items()}
+HTML_NAMES = {"C_mid": "C<sub>mid</sub>", "R0": "R<sub>0</sub>"}
+MEANINGS = {
+    "A": "ceiling",
+    "B": "steepness",
+    "C_mid": "compute at half of the gain",
+    "R0": "pass rate at the start",
+}
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -172,3 +189,87 @@ def summary(fit: "scaling.Fit | None", axis: Axis, level: float) -> str:
 def _with_interval(value: str, interval: words.Interval, show) -> str:
     lo, hi = ("open" if end is None else show(end) for end in interval)
     return f"{value} ({lo} to {hi})"
+
+
+def parameter_rows(fit: "scaling.Fit", level: float) -> list[dict[str, str]]:
+    """Parameters with their intervals in words; A without a point where it is not identified."""
+    if not fit.params:
+        return []
+    return [_row(fit, name) for name in ("A", "B", "C_mid", "R0")]
+
+
+def _row(fit: "scaling.Fit", name: str) -> dict[str, str]:
+    assert fit.params is not None
+    value, (lo, hi) = fit.params[name], fit.interval(name)
+    row = {"name": name, "html_name": HTML_NAMES.get(name, name), "meaning": MEANINGS[name]}
+    if fit.status != "ok" and name != "R0":  # where the curve starts is known before where it ends
+        bound = fit.at_least() if name == "A" else None
+        text = f"at least {floored(bound)}" if bound is not None else "not identified"
+        return row | {"value_text": "–", "interval_text": text}
+    return row | shown(name, value, (lo, hi))
+
+
+def shown(name: str, value: float, interval: words.Interval) -> dict[str, str]:
+    """ "value_text" and "interval_text" of a parameter."""
+    ends = [_text(name, end, interval) if end is not None else "open" for end in interval]
+    return {"value_text": _text(name, value, interval), "interval_text": f"{ends[0]} to {ends[1]}"}
+
+
+def _text(name: str, value: float, interval: words.Interval) -> str:
+    if name == "B":
+        return f"{value:.2f}"
+    return words.amount(value) if name == "C_mid" else words.rate(value, interval)
+
+
+@dataclass(frozen=True)
+class Refit:
+    """What a refit did: the stored fit (None: too few points) and whether it is new."""
+
+    fit: Fit | None
+    created: bool
+
+
+def store_fit(run: Run, curve: Curve, question: Question) -> Refit:
+    """Fit and keep; the same question on the same data is the same row."""
+    try:
+        fit = fit_curve(curve, question)
+    except scaling.InputError as error:
+        log.info("run %s: no fit yet: %s", run.pk, error)
+        return Refit(None, created=False)
+    same: dict[str, Any] = {
+        "run": run,
+        "metric": question.metric,
+        "x": question.x,
+        "form": question.form,
+        "method": fit.method,
+        "level": question.level,
+        "window_lo": question.window_lo,
+        "cutoff": question.cutoff,
+        "data_digest": fit.digest,
+    }
+    row, created = Fit.objects.filter(**same).first(), False
+    if row is None:
+        row, created = Fit.objects.get_or_create(**same, defaults=outcome_of(fit))
+    if row.forecast is None:  # stored by a release that knew none
+        row.forecast = forecast_of(fit)
+        row.save(update_fields=["forecast"])
+    if created:
+        metrics.FITS.labels(row.status).inc()
+    return Refit(row, created)
+
+
+def outcome_of(fit: "scaling.Fit") -> dict[str, Any]:
+    """The columns of a stored fit that say what came out."""
+    return {
+        "status": fit.status,
+        "message": fit.message,
+        "params": fit.params,
+        "intervals": shown_intervals(fit),
+        "sse": fit.sse,
+        "r2": fit.r2,
+        "n": fit.n,
+        "fitted_lo": fit.window[0],
+        "fitted_hi": fit.window[1],
+        "outlook": outlook_of(fit),
+        "forecast": forecast_of(fit),
+    }

@@ -7,7 +7,7 @@ class CurvesConfig(AppConfig):
     name = "webapp.science.curves"
 
     def ready(self) -> None:
-        from webapp.record.runs.deleting import deleted_or_restored
+        from webapp.record.runs.models import deleted_or_restored
 
         deleted_or_restored.connect(note_changed)
 

@@ -1,28 +1,39 @@
 """What a run's fit says at any compute, whether it was made just now or stored, and what several runs say together.
 
 A number is the same on every page: the comparison and the leaderboard both ask here.
+
+Stored fits as numbers, remembered by this process.
+
+Thousands of them stand behind one leaderboard. A row never changes, so what was read once need not be read again: which
+row is a run's newest is asked each time, its numbers are read where this process does not know them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
+from cachetools import LRUCache
 
 import scaling
 from scaling import curve
 from scaling.course import Course
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
-from webapp.science.curves import answers, forecasts, words
-from webapp.science.curves.axes import DEFAULT_LEVEL
+from webapp.science.curves import answers, fitting, words
+from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL
 from webapp.science.curves.fitting import CRASHED
 from webapp.science.curves.models import Fit
 from webapp.science.curves.outlook import Outlook, read
+from webapp.science.curves.selectors import halfway_ids, latest_ids
 
 PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")
-Payload = dict
+Payload = dict[str, Any]
 Said = tuple[float, float | None, float | None]  # value, lo, hi; an end is None where it is open
+MOST_FITS = 10_000
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ def of_stored(row: Fit | None) -> RunFit | None:
     return RunFit(
         row.status, row.params, ends, (row.fitted_lo or 0.0, row.fitted_hi or 0.0), row.n, row.r2, row.message,
         outlook.quantile if outlook else _normal(row.level), outlook=outlook,
-        forecast=forecasts.read(row.forecast),
+        forecast=fitting.read(row.forecast),
     )  # fmt: skip
 
 
@@ -206,3 +217,40 @@ def _own_compute_to_share(fit: RunFit) -> Said:
 
 def _open(ends: np.ndarray, value: float) -> np.ndarray:
     return np.where(np.isnan(ends), value, ends)
+
+
+_fits: LRUCache[tuple[int, str], RunFit] = LRUCache(MOST_FITS)  # (row, run)
+
+
+class Stored(NamedTuple):
+    """A stored fit by the number of its row."""
+
+    pk: int
+    fit: RunFit
+
+
+def latest(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, Stored]:
+    """Of each run the newest fit of its whole curve. One query, and another where one is not known here."""
+    return _stored(latest_ids(run_ids, x=x))
+
+
+def halfway(limits: Mapping[str, float]) -> dict[str, Stored]:
+    """Run -> the newest of its stored fits that had seen no more compute than its limit. Queries as `latest`."""
+    return _stored(halfway_ids(limits))
+
+
+def _stored(rows: Mapping[str, int]) -> dict[str, Stored]:
+    wanted = [(pk, run_id) for run_id, pk in rows.items()]
+    with _lock:
+        known = {key: _fits[key] for key in wanted if key in _fits}
+    read = _read([pk for pk, run_id in wanted if (pk, run_id) not in known])
+    with _lock:
+        _fits.update(read)
+    known |= read
+    return {run_id: Stored(pk, known[pk, run_id]) for pk, run_id in wanted if (pk, run_id) in known}
+
+
+def _read(pks: list[int]) -> dict[tuple[int, str], RunFit]:
+    rows = Fit.objects.filter(pk__in=pks) if pks else ()
+    fits = ((row, of_stored(row)) for row in rows)
+    return {(row.pk, row.run_id): fit for row, fit in fits if fit is not None}

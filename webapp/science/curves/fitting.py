@@ -1,22 +1,39 @@
-"""From stored points to a `scaling.Fit`: which points a question means, and one cached fit for each answer."""
+"""From stored points to a `scaling.Fit`: which points a question means, and one cached fit for each answer.
+
+Fits of many curves, and for charts of many runs some points of each that stay where they are.
+
+Stored forecasts: what the averaged forms (`scaling.course`) say from the very points of a stored fit.
+
+Worked out once, when the fit is stored, and kept in `Fit.forecast`; a page reads it. It is there also where Eq. 1 could
+not be fitted, and says so itself where no saturating curve describes the points.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 import scaling
+from scaling.course import Course, course_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
+from webapp.record.runs.sampling import newest
 from webapp.science.curves import words
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 
+if TYPE_CHECKING:
+    import scaling
+
 log = logging.getLogger(__name__)
 CRASHED = "The fit crashed. That is a fault of this server, not of the run; the server has logged it."
+SAMPLED_POINTS = 32  # about so many of each run, where many runs share a chart
+Payload = dict[str, Any]
+DIGITS = 7
+DRAWN_POINTS = 180
 
 
 @dataclass(frozen=True)
@@ -181,3 +198,119 @@ def fitted_points(curve: Curve, question: Question) -> np.ndarray:
     if not question.robust or inside.sum() < scaling.MIN_POINTS:
         return inside
     return inside & ~outliers(curve, question, fit_curve(curve, question))
+
+
+def fits_of(
+    curves: dict[str, Curve], question: Question | None = None
+) -> "tuple[dict[str, scaling.Fit], list[str]]":
+    """Run -> the fit of its whole curve, as its own page shows it, without runs of too few points; and the runs whose
+    fit crashed, which whoever shows the others says (`webapp.science.curves.fitting.crash_note`)."""
+    found, crashed = {}, []
+    for run_id, curve in curves.items():
+        fit, problem = try_fit(curve, question or Question())
+        if fit is not None:
+            found[run_id] = fit
+        elif problem == CRASHED:
+            crashed.append(run_id)
+    return found, crashed
+
+
+def used_hours(curve: Curve | None) -> float:
+    """Device-hours at the newest evaluation."""
+    return float(curve.hours[-1]) if curve is not None and len(curve.hours) and curve.hours[-1] > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Some points of a run, x ascending [n], y [n], and how many there are in all."""
+
+    x: np.ndarray
+    y: np.ndarray
+    total: int
+
+
+def thinned_curves(
+    run_ids: Iterable[str],
+    x: str = DEFAULT_AXIS,
+    metric: str = DEFAULT_METRIC,
+    points: int = SAMPLED_POINTS,
+) -> dict[str, Thinned]:
+    """Run -> at most about `points` of its effective points; more data thins them out but never moves one.
+
+    For charts of many runs only: fits, tables and downloads read every point. KeyError for an axis that is none.
+    """
+    key = AXES[x].key  # one of four names, so that it can stand in the statement
+    found = arrays_of(run_ids, metric, ("step", key, "value"), f"p.{key} > 0")
+    return {run_id: _thinned(*columns, most=points) for run_id, columns in found.items()}
+
+
+def _thinned(step: np.ndarray, x: np.ndarray, value: np.ndarray, *, most: int) -> Thinned:
+    kept = newest(step, most)
+    kept = kept[np.argsort(x[kept], kind="stable")]
+    return Thinned(x[kept], value[kept], len(step))
+
+
+def forecast_of(fit: "scaling.Fit") -> Payload | None:
+    """What is stored beside a fit, JSON-ready: {"status", "message", "level", "seen", "ceiling", "interval", "reached",
+    "compute", "value", "lo", "hi"}. None where the forecast crashed, which is logged."""
+    try:
+        return _forecast_of(fit)
+    except Exception:  # the fit is stored and shown all the same
+        log.exception("the forecast from %d points crashed", fit.n)
+        return None
+
+
+@lru_cache(maxsize=512)
+def _forecast_of(fit: "scaling.Fit") -> Payload | None:  # a fit is one object for one question
+    return None if fit.data is None else stored(course_of(fit))
+
+
+def stored(course: Course) -> Payload:
+    """The payload that `read` reads."""
+    names = ("compute", "value", "lo", "hi")
+    return {
+        "status": course.status,
+        "message": course.message,
+        "level": course.level,
+        "seen": course.seen,
+        "ceiling": course.ceiling,
+        "interval": None if course.interval is None else list(course.interval),
+        "reached": course.reached,  # for the list of runs, which reads no arrays
+        **{name: short(getattr(course, name)) or None for name in names},
+    }
+
+
+def read(stored: Payload | None) -> Course | None:
+    """The stored payload as arrays; None where nothing is stored."""
+    if not stored:
+        return None
+    compute, value, lo, hi = (
+        np.asarray(stored[name] or (), float) for name in ("compute", "value", "lo", "hi")
+    )
+    interval = tuple(stored["interval"]) if stored["interval"] else None
+    return Course(
+        stored["status"], stored["message"], stored["level"], stored["ceiling"], interval,
+        compute, value, lo, hi, stored["seen"],
+    )  # fmt: skip
+
+
+def drawn(course: Course | None, first: float, last: float) -> Payload | None:
+    """For a chart: solid from `first` over what was seen, dashed to `last`, and the band over both, as far as the
+    forecast is kept; None where there is none."""
+    if course is None or not len(course.compute) or course.seen is None:
+        return None
+    first, last = max(first, float(course.compute[0])), min(last, float(course.compute[-1]))
+    solid = np.geomspace(first, course.seen, 2 * DRAWN_POINTS // 3)
+    dashed = np.geomspace(course.seen, last, DRAWN_POINTS // 3)
+    grid = np.concatenate([solid, dashed[1:]])
+    value, lo, hi = course.at(grid)
+    split = len(solid)
+    return {
+        "solid": {"x": solid.tolist(), "y": value[:split].tolist()},
+        "dashed": {"x": dashed.tolist(), "y": value[split - 1 :].tolist()},
+        "band": {"x": grid.tolist(), "lo": lo.tolist(), "hi": hi.tolist()},
+    }
+
+
+def short(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]

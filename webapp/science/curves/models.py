@@ -36,7 +36,7 @@ class Fit(models.Model):
     )  # band, compute to 90 % of the gain: `webapp.science.curves.outlook`
     forecast = models.JSONField(
         null=True
-    )  # from the same points, by forms averaged: `webapp.science.curves.forecasts`
+    )  # from the same points, by forms averaged: `webapp.science.curves.fitting`
     # Points that it used no longer count (`webapp.science.curves.services`). The default is the database's own,
     # so that a worker of the release before can store fits meanwhile.
     superseded = models.BooleanField(default=False, db_default=False)
@@ -64,7 +64,7 @@ class Fit(models.Model):
 
 
 class KeptFigure(models.Model):
-    """What the page of a run says of its whole curve, as it was last made: `webapp.science.curves.run.kept`.
+    """What the page of a run says of its whole curve, as it was last made: `webapp.science.curves.run.figure`.
 
     Only a copy of what can be made again. `key` names all that it rests on, so that it is never shown for other points.
     """

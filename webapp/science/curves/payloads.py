@@ -3,7 +3,7 @@
 from typing import Any
 
 from webapp.base.times import utc
-from webapp.science.curves.forecasts import read, stored
+from webapp.science.curves.fitting import read, stored
 from webapp.science.curves.models import Fit, ReferenceFit
 from webapp.science.curves.record.recalibrating import Record
 

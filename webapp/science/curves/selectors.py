@@ -1,14 +1,38 @@
-"""Reading stored fits."""
+"""Reading stored fits.
+
+Ceilings of Eq. 1 that became identified: the first fit of a run's whole curve since which every fit has pinned A.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
+from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.models import Fit
+
+_HALFWAY = """
+SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
+JOIN LATERAL (
+    SELECT one.run_id, one.id FROM curves_fit AS one
+    WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
+        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most AND NOT one.superseded
+    ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
+) AS f ON true
+"""
+WHOLE_CURVE = {
+    "metric": DEFAULT_METRIC,
+    "x": DEFAULT_AXIS,
+    "form": "sigmoid",
+    "cutoff": None,
+    "window_lo": None,
+    "superseded": False,
+}
 
 
 def stored_fits(run: Run) -> QuerySet[Fit]:
@@ -75,12 +99,20 @@ def halfway_ids(limits: Mapping[str, float]) -> dict[str, int]:
         return dict(cursor.fetchall())
 
 
-_HALFWAY = """
-SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
-JOIN LATERAL (
-    SELECT one.run_id, one.id FROM curves_fit AS one
-    WHERE one.run_id = wanted.run_id AND one.metric = %(metric)s AND one.x = %(x)s AND one.form = 'sigmoid'
-        AND one.cutoff IS NULL AND one.window_lo IS NULL AND one.fitted_hi <= wanted.most AND NOT one.superseded
-    ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
-) AS f ON true
-"""
+def newly_identified(project: Project, since: datetime, most: int = 20) -> Sequence[Fit]:
+    """Of each run whose ceiling has been identified without a break since `since` or later, the fit with which that
+    began (its `fitted_hi` is the compute, in device-hours); the newest first, with their runs. One query.
+    """
+    whole = Fit.objects.filter(**WHOLE_CURVE)
+    last_open = whole.filter(run=OuterRef("run")).exclude(status="ok").order_by("-id").values("id")[:1]
+    first = (
+        whole.filter(run__project=project, status="ok")
+        .filter(Q(run__ended_at=None) | Q(run__ended_at__gte=since))
+        .annotate(last_open=Coalesce(Subquery(last_open), 0))
+        .filter(id__gt=F("last_open"))
+        .order_by("run_id", "id")
+        .distinct("run_id")
+        .values("id")
+    )
+    began = Fit.objects.filter(pk__in=first, created_at__gte=since).select_related("run__revision__recipe")
+    return list(began.defer("run__config", "run__revision__config").order_by("-created_at")[:most])

@@ -2,20 +2,109 @@
 
 Fits whose points no longer count, because a later attempt resumed from before them or began anew, are kept as their
 points are; nothing that asks for a run's newest fit may find them.
+
+Summaries made anew from what is stored: newest record, effective evaluations, newest forecast.
+
+The stored fits of made runs: those that refits would have stored at parts of the way and at the end.
 """
 
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import django
 import numpy as np
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 
+from webapp.record.runs.ingest import SPARK_POINTS
 from webapp.record.runs.models import Attempt, Run
 from webapp.record.runs.selectors import pass_rates_of
-from webapp.science.curves.axes import DEFAULT_METRIC
+from webapp.science.curves.answers import Refit, store_fit
+from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.run.figure import keep_figure
-from webapp.science.curves.storing import Refit, store_fit
-from webapp.science.curves.summaries import rebuild
+
+CHUNK = 200  # runs a statement
+
+COLUMNS = """used_hours, used_attempt, used_seq, pass_rate, pass_rate_stderr, pass_rate_attempt, pass_rate_seq,
+    spark, fit_status, level, tail, ceiling, ceiling_lo, ceiling_hi, reached"""
+# A row that would say the same is not written, so that the count tells how many runs changed.
+REBUILD = """
+INSERT INTO runs_summary AS known (run_id, {columns})
+SELECT run.id, coalesce(used.hours, line.hours), coalesce(used.attempt, 0), coalesce(used.seq, -1),
+    line.value, line.stderr, coalesce(line.attempt, 0), coalesce(line.seq, -1), coalesce(line.spark, '[]'),
+    coalesce(fit.forecast ->> 'status', ''), (fit.forecast -> 'level')::float8, (fit.forecast ->> 'ceiling')::float8,
+    CASE WHEN fit.forecast ->> 'status' = 'ok' THEN (fit.forecast ->> 'ceiling')::float8 END,
+    (fit.forecast -> 'interval' ->> 0)::float8, (fit.forecast -> 'interval' ->> 1)::float8,
+    (fit.forecast ->> 'reached')::float8
+FROM runs_run AS run
+LEFT JOIN LATERAL (
+    SELECT nullif(compute -> 'device_hours', 'null')::float8 AS hours, attempt, seq FROM runs_record
+    WHERE run_id = run.id ORDER BY attempt DESC, seq DESC LIMIT 1
+) AS used ON true
+LEFT JOIN LATERAL (
+    SELECT max(value) FILTER (WHERE place = total) AS value, max(stderr) FILTER (WHERE place = total) AS stderr,
+        max(attempt) AS attempt, max(seq) FILTER (WHERE place = total) AS seq,
+        max(device_hours) FILTER (WHERE place = total) AS hours,
+        jsonb_agg(value ORDER BY place) FILTER (
+            WHERE (place - 1) %% ((total + %(points)s - 1) / %(points)s) = 0 OR place = total) AS spark
+    FROM (
+        SELECT value, stderr, attempt, seq, device_hours,
+            row_number() OVER (ORDER BY attempt, seq) AS place, count(*) OVER () AS total
+        FROM runs_effective_point WHERE run_id = run.id AND metric = %(metric)s
+    ) AS effective
+) AS line ON true
+LEFT JOIN LATERAL (
+    SELECT forecast FROM curves_fit
+    WHERE run_id = run.id AND metric = %(metric)s AND x = %(axis)s AND form = 'sigmoid'
+        AND cutoff IS NULL AND window_lo IS NULL AND NOT superseded
+    ORDER BY id DESC LIMIT 1
+) AS fit ON true
+WHERE run.id = ANY(%(runs)s)
+ON CONFLICT (run_id) DO UPDATE SET ({columns}) = ROW({excluded})
+WHERE ({known}) IS DISTINCT FROM ({excluded})
+"""
+STAGES = (0.5, 1.0)  # shares of the evaluations that a run had when it was fitted
+FEWEST = 5
+FITS_AT_A_TIME = 128  # runs that are read, fitted and stored together
+
+
+def _with_prefix(prefix: str) -> str:
+    return ", ".join(f"{prefix}.{column.strip()}" for column in COLUMNS.split(","))
+
+
+STATEMENT = REBUILD.format(columns=COLUMNS, excluded=_with_prefix("excluded"), known=_with_prefix("known"))
+
+
+@transaction.atomic
+def rebuild(run_ids: Iterable[str]) -> int:
+    """Make these runs' summaries anew, in two queries; how many changed. Safe to repeat.
+
+    Records wait meanwhile: what they would note must not be overwritten by what was read before them.
+    """
+    ids = sorted(run_ids)
+    list(Run.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+    values: dict[str, Any] = {
+        "runs": ids,
+        "metric": DEFAULT_METRIC,
+        "axis": DEFAULT_AXIS,
+        "points": SPARK_POINTS,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(STATEMENT, values)
+        return max(cursor.rowcount, 0)
+
+
+def rebuild_all() -> Iterator[tuple[int, int]]:
+    """Every run, some at a time; yields how many were looked at and how many of them changed."""
+    ids = iter(list(Run.objects.order_by("pk").values_list("pk", flat=True)))
+    while chunk := list(islice(ids, CHUNK)):
+        yield len(chunk), rebuild(chunk)
 
 
 def refit(run_id: str) -> Refit:
@@ -92,3 +181,93 @@ def _same(one: Curve, other: Curve) -> bool:
     return one.start == other.start and all(
         np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "step")
     )
+
+
+class Part(NamedTuple):
+    """What is fitted: one run's compute [n] in device-hours, pass rates [n], and those before the first update."""
+
+    run_id: str
+    compute: tuple[float, ...]
+    rates: tuple[float, ...]
+    start: tuple[float, ...]
+
+
+def fit_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """The columns of a stored fit for each part, in its order."""
+    from scaling.many import fit_many
+    from webapp.science.curves.answers import outcome_of
+
+    if not parts:
+        return []
+    curves = [(np.array(part.compute), np.array(part.rates)) for part in parts]
+    many = fit_many(curves, r0_observed=[part.start for part in parts])
+    fits = [many.fit(index) for index in range(len(many))]
+    return [
+        {
+            "run_id": part.run_id,
+            "form": fit.form,
+            "method": fit.method,
+            "level": fit.level,
+            "data_digest": fit.digest,
+        }
+        | outcome_of(fit)
+        for part, fit in zip(parts, fits, strict=True)
+    ]
+
+
+def store_fits(run_ids: Iterable[str], *, processes: int = 1) -> Iterator[int]:
+    """Fit the runs as they would have been at each of STAGES, and store that; yields how many runs were looked at."""
+    from webapp.science.curves.models import Fit
+
+    chunks = _chunks(run_ids)
+    for chunk, rows in fitted_by(chunks, processes):
+        Fit.objects.bulk_create(Fit(**row) for row in rows)
+        yield len(chunk)
+
+
+def fitted_by(
+    chunks: Iterator[list[str]], processes: int
+) -> Iterator[tuple[list[str], list[dict[str, Any]]]]:
+    if processes == 1:
+        for chunk in chunks:
+            yield chunk, fit_parts(parts_of(chunk))
+        return
+    # Not forked: a child must not hold our connection to the database.
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin) as pool:
+        waiting: list[tuple[list[str], Any]] = []
+        for chunk in chunks:
+            waiting.append((chunk, pool.submit(fit_parts, parts_of(chunk))))
+            if len(waiting) > processes:
+                done, future = waiting.pop(0)
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _begin() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    django.setup()
+
+
+def _chunks(run_ids: Iterable[str]) -> Iterator[list[str]]:
+    ids = iter(run_ids)
+    while chunk := list(islice(ids, FITS_AT_A_TIME)):
+        yield chunk
+
+
+def parts_of(run_ids: Sequence[str]) -> list[Part]:
+    """What each run had been fitted to, the earliest first: ids of stored fits grow with time."""
+    from webapp.record.runs.points import effective_points_of
+
+    found = effective_points_of(run_ids)
+    parts = []
+    for run_id in run_ids:
+        points = sorted(found.get(run_id, []), key=lambda point: point.device_hours or 0.0)
+        start = tuple(point.value for point in points if not point.device_hours)
+        later = [(point.device_hours, point.value) for point in points if point.device_hours]
+        for stage in STAGES:
+            known = later[: round(stage * len(later))]
+            if len(known) >= FEWEST:
+                compute, rates = zip(*known, strict=True)
+                parts.append(Part(run_id, compute, rates, start))
+    return parts

@@ -30,7 +30,7 @@ class About(models.TextChoices):
 class Entry(models.Model):
     """One entry. It names its object, without a reference to it: a run that is deleted leaves what is written here.
 
-    `state`: how the object stood (`webapp.science.decisions.moment`).
+    `state`: how the object stood (`webapp.science.decisions.services`).
     """
 
     id = models.CharField(primary_key=True, max_length=16, default=new_run_id, editable=False)

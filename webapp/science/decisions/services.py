@@ -1,16 +1,106 @@
-"""Every write to the decision log. Nothing here changes a row that is stored."""
+"""Every write to the decision log. Nothing here changes a row that is stored.
 
+A decision freezes how its run, prediction or study stood at that moment, as its page said it.
+
+Of a run: pass rate, compute used, ceiling with its interval, and the forecast at its budget, read from its summary and
+its newest stored fit.
+"""
+
+from typing import Any
+
+import numpy as np
 from django.db import IntegrityError, transaction
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
+from webapp.record.runs.bounds import label_of
+from webapp.record.runs.ingest import spent_hours
+from webapp.record.runs.models import Run, Summary
+from webapp.science.curves import estimates, words
+from webapp.science.curves.axes import DEFAULT_LEVEL
+from webapp.science.curves.fitting import read
+from webapp.science.curves.models import Fit
+from webapp.science.curves.ranking.variation import seeds_of_tasks
+from webapp.science.curves.record.recalibrating import Widening, record_of
+from webapp.science.curves.selectors import latest_fits
 from webapp.science.decisions.models import DecisionKind, Entry
-from webapp.science.decisions.moment import moment_of
 from webapp.science.decisions.selectors import Object, about_of
+from webapp.science.predictions import claims
+from webapp.science.predictions.models import Prediction
+from webapp.science.predictions.status import status_of
+from webapp.science.studies.results import progress_sentence, stored_headline
+from webapp.science.studies.selectors import progress_of, stored_courses_of, study_by_id
 
+Payload = dict[str, Any]
 LONGEST = 4000  # characters of a reason
 LONGEST_TARGET = 300  # of what a switch goes to
+
+
+def moment_of(found: Object) -> tuple[str, Payload]:
+    """The object's name, and how it stands: of a run what `standing` says, else {"said": sentences}."""
+    if isinstance(found, Run):
+        return label_of(found), standing(found)
+    if isinstance(found, Prediction):
+        came = claims.capitalised(claims.what_came(found, list(found.outcomes.all())))
+        return claims.sentence(found), {"said": f"{status_of(found).words} {came}."}
+    study = study_by_id(found.project, found.pk)
+    progress = progress_sentence(progress_of(study))
+    arms, seeds = stored_courses_of([study])[study.pk], seeds_of_tasks(study.project)[study.task]
+    return study.name, {"said": f"{progress} {stored_headline(arms, seeds)}"}
+
+
+def said(state: Payload) -> str:
+    """A stored state in words; "" of an entry that was stored without one."""
+    if not state or "said" in state:
+        return state.get("said", "")
+    rate, error, ceiling = state["pass_rate"], state["stderr"], state["ceiling"]
+    around = (None, None) if rate is None or error is None else (rate - error, rate + error)
+    parts = [
+        f"Pass rate {words.rate(rate, around)}",
+        f"ceiling {ceiling['text']} ({ceiling['interval_text']})",
+    ]
+    if state["used_hours"] is not None:
+        of = f" of {words.amount(state['budget_hours'])}" if state["budget_hours"] else ""
+        parts.append(f"{words.amount(state['used_hours'])}{of} device-hours used")
+    if state["forecast"]:
+        parts.append(f"forecast at the budget {state['forecast']['text']}")
+    return f"{'; '.join(parts)}."
+
+
+def standing(run: Run) -> Payload:
+    """How a run stands by its newest whole-curve fit, JSON-ready.
+
+    {"run_state", "pass_rate", "stderr", "used_hours", "budget_hours", "ceiling", "forecast"}; hours are device-hours,
+    pass rates in [0, 1], null where nothing is known yet.
+    """
+    summary = Summary.objects.filter(run=run).first() or Summary(run=run)
+    row = latest_fits([run.pk], outlooks=True).get(run.pk)
+    widening = record_of(run.project_id).widening(DEFAULT_LEVEL, run.pk)
+    return {
+        "run_state": run.state,
+        "pass_rate": summary.pass_rate,
+        "stderr": summary.pass_rate_stderr,
+        "used_hours": spent_hours(run, summary.used_hours),
+        "budget_hours": run.budget_hours,
+        "ceiling": estimates.ceilings([[estimates.of_stored(row)]])[0],
+        "forecast": forecast(row, run.budget_hours, widening),
+    }
+
+
+def forecast(row: Fit | None, hours: float | None, widening: Widening) -> Payload | None:
+    """What is forecast at `hours` device-hours: {"at", "value", "lo", "hi", "level", "text"}; None without, and beyond
+    what is stored with the fit."""
+    found = read(row.forecast) if row is not None else None
+    if found is None or not hours:
+        return None
+    found = found.widened(widening.factor)
+    value, lo, hi = found.value_at(hours)
+    if not np.isfinite(value):
+        return None
+    said = words.between((lo, hi), found.level)
+    return {"at": hours, "value": value, "lo": lo, "hi": hi, "level": found.level,
+            "text": f"{words.rate(value, (lo, hi))}, {said}"}  # fmt: skip
 
 
 def decide(

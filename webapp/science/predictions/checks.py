@@ -12,8 +12,7 @@ from webapp.record.runs.selectors import is_pass_rate
 from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Question
 from webapp.science.predictions.claims import Claim, Statement
-from webapp.science.predictions.frozen import NOT_KNOWN, Proposal
-from webapp.science.predictions.known import Known, unplaced_words
+from webapp.science.predictions.frozen import NOT_KNOWN, Known, Proposal, unplaced_words
 
 LEAST_LEVEL, MOST_LEVEL = 0.5, 0.99
 RATES = ("value", "lo", "hi")

@@ -1,13 +1,15 @@
 """A prediction in words, the one place for pages, reports and the decision log: what it claims of which recipe, where
 and how sure, and what came of it.
+
+What came of a prediction, in a sentence.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of
 from webapp.record.runs.selectors import part_of
 from webapp.science.curves import words
 from webapp.science.curves.axes import AXES
@@ -189,3 +191,14 @@ def _nothing_came(prediction: Prediction) -> str:
     if list(prediction.pendings.all()):
         return "a run has passed its target, but cannot tell yet"
     return "no run has passed its target yet"
+
+
+def outcome_sentence(outcome: Outcome) -> str:
+    """What came of the claim: "Your prediction was scored: 0.59 at the target, claimed 0.60, inside"."""
+    claim = outcome.prediction
+    if outcome.happened is not None:
+        came = "it passed" if outcome.happened else "it had not passed"
+        return f"Your prediction was scored: {came} the rival by the target, claimed with {claim.probability:.0%}"
+    side = "inside" if outcome.inside else "outside"
+    came, claimed = (words.rate(value, (claim.lo, claim.hi)) for value in (outcome.actual, claim.value))
+    return f"Your prediction was scored: {came} came, {claimed} was claimed, {side} the interval"

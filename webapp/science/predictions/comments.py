@@ -1,4 +1,10 @@
-"""Comments on a prediction: threads of one level, tied to points of the chart, with mentions of members."""
+"""Reviews of a prediction, asked for and given; and comments: threads of one level, tied to points of the chart, with
+mentions of members.
+
+Telling people about a prediction: only who may still see its project.
+
+One change of a prediction at a time, and which predictions take no change any more.
+"""
 
 import math
 import re
@@ -10,13 +16,14 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from webapp.base.errors import Forbidden, InvalidInput
+from webapp.base.errors import Conflict, Forbidden, InvalidInput
+from webapp.identity.accounts.events import notify
 from webapp.identity.accounts.models import User
+from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.science.predictions.checks import text_from
-from webapp.science.predictions.locks import locked
-from webapp.science.predictions.models import Comment, Prediction
-from webapp.science.predictions.telling import tell
+from webapp.science.predictions.frozen import passed_already
+from webapp.science.predictions.models import Comment, Outcome, Prediction, Review, ReviewRequest
 
 MAX_TEXT = 5_000
 MAX_EARLIER = 50  # texts that are kept; one more edit is refused
@@ -24,6 +31,51 @@ MAX_MENTIONS = 20
 SAME_WITHIN = timedelta(minutes=1)
 # A mail address is no mention; a name may hold dots, but does not end with one.
 MENTION = re.compile(r"(?<![\w.@+-])@(\w(?:[\w.@+-]*[\w@+-])?)")
+MAX_REVIEWERS = 20
+VERDICTS = {
+    Review.Verdict.APPROVED: "approved",
+    Review.Verdict.CHANGES: "asked for changes of",
+    Review.Verdict.REJECTED: "rejected",
+}
+
+
+def locked(prediction: Prediction) -> Prediction:
+    """The prediction as it is now, until this transaction ends nobody else's."""
+    rows = Prediction.objects.select_for_update(of=("self",)).select_related("project", "run", "author")
+    return rows.get(pk=prediction.pk)
+
+
+def refuse_closed(prediction: Prediction, verb: str, field: str | None = None) -> None:
+    """Raises Conflict where it was withdrawn, replaced or scored, or where a run has passed its target."""
+    said = f"{field}: " if field else ""
+    if prediction.withdrawn_at is not None:
+        raise Conflict(f"{said}this prediction was withdrawn; it cannot be {verb}.", field=field)
+    if Prediction.objects.filter(replaces=prediction).exists():
+        raise Conflict(f"{said}this prediction was replaced; it cannot be {verb}.", field=field)
+    if Outcome.objects.filter(prediction=prediction).exists():
+        raise Conflict(f"{said}this prediction was scored; it cannot be {verb}.", field=field)
+    if newly_passed(prediction):
+        raise Conflict(f"{said}a run has passed its target; the claim cannot be {verb}.", field=field)
+
+
+def newly_passed(prediction: Prediction) -> list[str]:
+    """The runs of its recipe that passed the target after the claim was made."""
+    seen = set(prediction.frozen["seen"])
+    return [pk for pk in passed_already(prediction.run, prediction.x, prediction.target) if pk not in seen]
+
+
+def address(prediction: Prediction) -> str:
+    """The path of the prediction's page."""
+    return f"/predictions/{prediction.pk}"
+
+
+def tell(person: User, prediction: Prediction, kind: str, text: str, *, at: str = "") -> bool:
+    """A notice for this person, with a link to the prediction, at `at` ("#comment-3"). False for no member."""
+    if not may(person, prediction.project, Permission.VIEW):
+        return False
+    words = " ".join(text.split())
+    notify(person, project=prediction.project, kind=kind, text=words, url=address(prediction) + at)
+    return True
 
 
 @transaction.atomic
@@ -162,3 +214,67 @@ def _anchor(anchor: Any) -> tuple[float | None, float | None]:
     if numbers[0] < 0 or not -1.0 <= numbers[1] <= 2.0:
         raise InvalidInput("anchor", "anchor lies outside of the chart.")
     return float(numbers[0]), float(numbers[1])
+
+
+@transaction.atomic
+def ask_review(prediction: Prediction, *, user: User, reviewers: Sequence[User]) -> list[ReviewRequest]:
+    """Ask people to judge the claim, and tell them. Who was asked before is not told again.
+
+    Raises Forbidden for anybody but its author and admins, InvalidInput (reviewers) for nobody, too many, the author,
+    or people who may not review in this project, and Conflict where there is nothing to review any more.
+    """
+    if prediction.author_id != user.pk and not may(user, prediction.project, Permission.ADMIN):
+        raise Forbidden("Only its author and admins of the project can ask for a review.")
+    people = list(dict.fromkeys(reviewers))
+    if not 1 <= len(people) <= MAX_REVIEWERS:
+        raise InvalidInput("reviewers", f"reviewers: choose 1 to {MAX_REVIEWERS} people.")
+    for person in people:
+        if person.pk == prediction.author_id:
+            raise InvalidInput("reviewers", "reviewers: nobody reviews a prediction of their own.")
+        if not may(person, prediction.project, Permission.REVIEW):
+            raise InvalidInput("reviewers", f"reviewers: {person} may not review in this project.")
+    prediction = locked(prediction)
+    refuse_closed(prediction, "reviewed")
+    return [_ask(prediction, user, person) for person in people]
+
+
+def _ask(prediction: Prediction, user: User, person: User) -> ReviewRequest:
+    request, new = ReviewRequest.objects.get_or_create(
+        prediction=prediction, reviewer=person, defaults={"asked_by": user}
+    )
+    if new:
+        text = f"{user} asks you to review a prediction about {prediction.run.name}."
+        tell(person, prediction, "review_asked", text)
+        record(
+            "prediction.review_asked", actor=user, project=prediction.project, kind="prediction", key=prediction.pk,
+            name=prediction.run.name, reviewer=person.get_username(),
+        )  # fmt: skip
+    return request
+
+
+@transaction.atomic
+def review(prediction: Prediction, *, user: User, verdict: str, reason: str = "") -> Review:
+    """Judge the claim of somebody else; every verdict stays, the reviewer's latest counts. The author is told.
+
+    The same verdict with the same reason again is the stored one. Raises Forbidden without the permission or for a
+    prediction of one's own, InvalidInput (verdict; reason, unless approved), and Conflict for a prediction that was
+    withdrawn, replaced or scored.
+    """
+    if prediction.author_id == user.pk:
+        raise Forbidden("Nobody reviews a prediction of their own.")
+    if verdict not in Review.Verdict.values:
+        raise InvalidInput("verdict", f"verdict must be one of {', '.join(Review.Verdict.values)}.")
+    reason = text_from("reason", reason, required=verdict != Review.Verdict.APPROVED)
+    prediction = locked(prediction)
+    refuse_closed(prediction, "reviewed")
+    latest = Review.objects.filter(prediction=prediction, reviewer=user).order_by("-id").first()
+    if latest is not None and (latest.verdict, latest.reason) == (verdict, reason):
+        return latest
+    made = Review.objects.create(prediction=prediction, reviewer=user, verdict=verdict, reason=reason)
+    text = f"{user} {VERDICTS[Review.Verdict(verdict)]} your prediction about {prediction.run.name}."
+    tell(prediction.author, prediction, "prediction_reviewed", text)
+    record(
+        "prediction.reviewed", actor=user, project=prediction.project, kind="prediction", key=prediction.pk,
+        name=prediction.run.name, verdict=verdict,
+    )  # fmt: skip
+    return made

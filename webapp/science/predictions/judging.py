@@ -3,29 +3,40 @@
 The pass rate at the target is that of the evaluation made there; else it is read off the straight line, in log compute,
 between the last evaluation before it and the first behind it, with the standard error of that sum. docs/predictions.md
 has every definition.
+
+Outcomes: made once for each prediction and run that passed its target, by the worker, never by a request.
 """
 
 import hashlib
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scaling import scores
+from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint, effective_points
-from webapp.science.curves import forecasts
+from webapp.record.runs.states import bump
+from webapp.science.curves import fitting
 from webapp.science.curves.fitting import Question, curve_from, try_fit
 from webapp.science.curves.words import percent, rate, signed, signed_span
-from webapp.science.predictions.models import Prediction
+from webapp.science.predictions.claims import outcome_sentence
+from webapp.science.predictions.comments import locked, newly_passed, tell
+from webapp.science.predictions.frozen import evaluated_until
+from webapp.science.predictions.models import Outcome, Pending, Prediction
 
 Statement = Prediction.Statement
 Payload = dict[str, Any]
 SAME = 1e-9  # relative: an evaluation this close to the target was made at it
 MAX_GAP = 4.0  # the neighbours of the target may lie this factor apart
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -138,7 +149,7 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
     )  # fmt: skip
     rows = ((at(p, prediction), p.step, p.device_hours, p.value, p.stderr) for p in known)
     fit, problem = try_fit(curve_from(*zip(*rows, strict=True)), question)
-    came = forecasts.read(forecasts.forecast_of(fit)) if fit else None
+    came = fitting.read(fitting.forecast_of(fit)) if fit else None
     if fit is None or came is None or came.ceiling is None or came.interval is None:
         raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")
     if not came.known:
@@ -244,3 +255,93 @@ def digest_of(points: Sequence[CurvePoint], prediction: Prediction) -> str:
     """SHA-256 (hex) of x and value of the points, as little-endian doubles."""
     numbers = np.array([[at(point, prediction), point.value] for point in points], dtype="<f8")
     return hashlib.sha256(numbers.tobytes()).hexdigest()
+
+
+def open_predictions() -> QuerySet[Prediction]:
+    """Those that may still be scored: neither withdrawn nor replaced."""
+    replaced = Prediction.objects.filter(replaces=OuterRef("pk"))
+    rows = Prediction.objects.filter(~Exists(replaced), withdrawn_at=None)
+    return rows.select_related("project", "run", "rival", "author").order_by("created_at", "id")
+
+
+def score_run(run_id: str) -> list[Outcome]:
+    """Score every claim that this run's new evaluations decide, as the run of a claim or as its rival. Safe to repeat;
+    one claim's trouble is logged and keeps no other from its score. Returns the outcomes that are new."""
+    run = Run.objects.select_related("project").filter(pk=run_id).first()
+    if run is None:
+        return []
+    about = Q(run=run)
+    if run.revision_id is not None:
+        about |= Q(project=run.project_id, revision=run.revision_id, task=run.task, model=run.model)
+    unscored = ~Exists(Outcome.objects.filter(prediction=OuterRef("pk"), run=run))
+    mine = _reached(open_predictions().filter(about, unscored), run)
+    made = [_guarded(prediction, run) for prediction in mine]
+    for prediction in _reached(open_predictions().filter(rival=run), run):
+        made += [_guarded(prediction, other) for other in _unscored_runs(prediction)]
+    return [outcome for outcome in made if outcome is not None]
+
+
+def score_all() -> list[Outcome]:
+    """Every open claim against every run that passed its target: finds what a lost hint left behind."""
+    made = [
+        _guarded(prediction, run) for prediction in open_predictions() for run in _unscored_runs(prediction)
+    ]
+    return [outcome for outcome in made if outcome is not None]
+
+
+def _reached(predictions: Iterable[Prediction], run: Run) -> list[Prediction]:
+    """Those whose target lies within what the run has evaluated."""
+    found = list(predictions)
+    newest = {x: evaluated_until(run, x) for x in {prediction.x for prediction in found}}
+    return [prediction for prediction in found if prediction.target <= newest[prediction.x] * (1 + 1e-9)]
+
+
+def _unscored_runs(prediction: Prediction) -> list[Run]:
+    done = Outcome.objects.filter(prediction=prediction).values("run")
+    return list(Run.objects.filter(pk__in=newly_passed(prediction)).exclude(pk__in=done).order_by("pk"))
+
+
+def _guarded(prediction: Prediction, run: Run) -> Outcome | None:
+    try:
+        return score(prediction, run)
+    except Exception:
+        log.exception("scoring prediction %s by run %s", prediction.pk, run.pk)
+        return None
+
+
+def score(prediction: Prediction, run: Run) -> Outcome | None:
+    """The outcome by this run, if this very call made it. A run that passed but cannot tell leaves a `Pending`."""
+    if run.pk in prediction.frozen["seen"]:
+        return None  # it had passed the target before the claim was made
+    judgement = judge(prediction, run)
+    if judgement is None:
+        Pending.objects.filter(prediction=prediction, run=run).delete()
+        return None
+    if judgement.reason:
+        _wait(prediction, run, judgement.reason)
+        return None
+    return _store(prediction, run, judgement)
+
+
+def _wait(prediction: Prediction, run: Run, reason: str) -> None:
+    same = Pending.objects.filter(prediction=prediction, run=run, reason=reason)
+    if not same.exists():
+        Pending.objects.update_or_create(prediction=prediction, run=run, defaults={"reason": reason})
+
+
+@transaction.atomic
+def _store(prediction: Prediction, run: Run, judgement: Judgement) -> Outcome | None:
+    current = locked(prediction)
+    if current.withdrawn_at is not None or Prediction.objects.filter(replaces=current).exists():
+        return None
+    outcome, new = Outcome.objects.get_or_create(prediction=current, run=run, defaults=judgement.columns)
+    Pending.objects.filter(prediction=current, run=run).delete()
+    if not new:
+        return None
+    tell(current.author, current, "prediction_scored", f"{outcome_sentence(outcome)} ({run.name})")
+    bump(run.pk)  # whoever watches the run looks again
+    record(
+        "prediction.scored", actor=None, project=current.project, kind="prediction", key=current.pk, name=run.name,
+        run=run.pk, inside=outcome.inside, happened=outcome.happened,
+    )  # fmt: skip
+    return outcome

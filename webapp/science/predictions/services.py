@@ -14,11 +14,11 @@ from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
-from webapp.science.curves import forecasts
+from webapp.science.curves import fitting
+from webapp.science.curves.answers import outcome_of, store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of, fit_curve, try_fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.forecast import forecast_of_run, noise_of
-from webapp.science.curves.storing import outcome_of, store_fit
 from webapp.science.predictions.checks import (
     check,
     check_numbers,
@@ -29,14 +29,28 @@ from webapp.science.predictions.checks import (
     unrounded,
 )
 from webapp.science.predictions.claims import Claim
-from webapp.science.predictions.comments import comment, edit_comment, resolve_comment
-from webapp.science.predictions.frozen import Proposal, Rival, frozen_of, says, target_hours
-from webapp.science.predictions.known import known_of, passed_already, same_recipe
-from webapp.science.predictions.locks import locked, refuse_closed
+from webapp.science.predictions.comments import (
+    ask_review,
+    comment,
+    edit_comment,
+    locked,
+    refuse_closed,
+    resolve_comment,
+    review,
+    tell,
+)
+from webapp.science.predictions.frozen import (
+    Proposal,
+    Rival,
+    frozen_of,
+    known_of,
+    passed_already,
+    same_recipe,
+    says,
+    target_hours,
+)
 from webapp.science.predictions.models import Prediction, Review
-from webapp.science.predictions.reviewing import ask_review, review
 from webapp.science.predictions.status import review_of
-from webapp.science.predictions.telling import tell
 
 __all__ = [
     "Frozen", "Proposal", "ask_review", "comment", "edit_comment", "freeze", "proposal",
@@ -189,7 +203,7 @@ def _rival(claim: Claim) -> Rival | None:
 def _rival_frozen(rival: Rival | None) -> dict[str, Any] | None:
     if rival is None or rival.fit is None:
         return None
-    forecast = forecasts.stored(rival.forecast) if rival.forecast else None
+    forecast = fitting.stored(rival.forecast) if rival.forecast else None
     named = {"form": rival.fit.form, "digest": rival.fit.digest, "level": rival.fit.level}
     return outcome_of(rival.fit) | named | {"forecast": forecast}
 

@@ -14,7 +14,7 @@ from typing import Any
 from training.recipe import Recipe, RecipeError, load_recipe, recipe_names
 from webapp.base.errors import InvalidInput
 from webapp.base.plain_yaml import Unreadable, load_yaml
-from webapp.record.recipes.hints import parameters_of
+from webapp.record.recipes.selectors import parameters_of
 
 BASE_NAME = "scalerl"
 MAX_TOKEN = 100  # characters of one change

@@ -15,16 +15,16 @@ from scaling.ranking import Compared
 from webapp.science.curves import words
 from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
-from webapp.science.studies.law import on_one_axis
-from webapp.science.studies.selectors import Group
-from webapp.science.studies.verdicts import (
+from webapp.science.studies.law import (
     OTHER,
     TIE,
     Efficiency,
     Verdict,
+    on_one_axis,
     pooled_ceiling,
     pooled_parameter,
 )
+from webapp.science.studies.selectors import Group
 
 Payload = dict[str, Any]
 GRID, BAND_GRID = 80, 24

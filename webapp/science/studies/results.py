@@ -18,11 +18,7 @@ from webapp.science.curves.fitting import crash_note
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.studies import figures
-from webapp.science.studies.estimate import duration
-from webapp.science.studies.law import axis_law
-from webapp.science.studies.models import Arm, Study
-from webapp.science.studies.selectors import Group, Member, Progress, why_no_fit
-from webapp.science.studies.verdicts import (
+from webapp.science.studies.law import (
     OPEN,
     OTHER,
     PENDING,
@@ -30,6 +26,7 @@ from webapp.science.studies.verdicts import (
     Ceiling,
     Efficiency,
     Verdict,
+    axis_law,
     efficiency,
     headline,
     judge,
@@ -38,6 +35,9 @@ from webapp.science.studies.verdicts import (
     sentence,
     with_efficiency,
 )
+from webapp.science.studies.models import Arm, Study
+from webapp.science.studies.planning import duration
+from webapp.science.studies.selectors import Group, Member, Progress, why_no_fit
 
 Payload = dict[str, Any]
 SHARE = answers.SHARE_OF_GAIN

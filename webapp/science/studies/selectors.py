@@ -10,14 +10,13 @@ import scaling
 from scaling.ranking import Course
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
+from webapp.record.runs.ingest import spent_hours, summary_of
 from webapp.record.runs.models import Run, Series, State
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.record.runs.states import ENDED, RUNNING, STARTING
-from webapp.record.runs.summaries import spent_hours, summary_of
 from webapp.science.curves import words
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.science.curves.bulk import fits_of, used_hours
-from webapp.science.curves.fitting import Curve, Question, curves_of
+from webapp.science.curves.fitting import Curve, Question, curves_of, fits_of, used_hours
 from webapp.science.curves.ranking.variation import MOST_NOW, courses_of, forecast_now
 from webapp.science.studies.axes import stated_size
 from webapp.science.studies.models import Arm, Study, StudyRun

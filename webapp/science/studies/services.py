@@ -1,4 +1,7 @@
-"""Studies: every write. A study, the revisions that it needs and its runs are one transaction."""
+"""Studies: every write. A study, the revisions that it needs and its runs are one transaction.
+
+Studies: what they are called, and whether the list still shows them. Runs and results are never touched by this.
+"""
 
 import hashlib
 import re
@@ -8,6 +11,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Max
+from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.once import body_digest, check_same, checked_key, once
@@ -303,3 +307,40 @@ def checked_name(name: str) -> str:
     if not 1 <= len(text) <= MAX_NAME or not text.isprintable():
         raise InvalidInput("name", f"name must have 1 to {MAX_NAME} printable characters.")
     return text
+
+
+@transaction.atomic
+def rename_study(study: Study, name: str, *, was: str, user: User) -> bool:
+    """Call a study `name` that was called `was` when the person looked; False where it has the name already.
+
+    Raises InvalidInput (field name), and Conflict where somebody
+    else gave it another name meanwhile.
+    """
+    title = checked_name(name)
+    found = Study.objects.select_for_update().select_related("project").get(pk=study.pk)
+    if found.name == title:
+        return False
+    if found.name != was:
+        raise Conflict(f"Somebody renamed this study to “{found.name}” meanwhile.", field="name")
+    Study.objects.filter(pk=study.pk).update(name=title)
+    found.name = title
+    record_change("study.renamed", found, user, was=was)
+    return True
+
+
+@transaction.atomic
+def archive_study(study: Study, *, user: User) -> bool:
+    """Hide a study from the list; its page, runs and results stay. False where it was archived before."""
+    changed = Study.objects.filter(pk=study.pk, archived_at=None).update(archived_at=timezone.now())
+    if changed:
+        record_change("study.archived", study, user)
+    return bool(changed)
+
+
+@transaction.atomic
+def unarchive_study(study: Study, *, user: User) -> bool:
+    """List a study again; False where it was listed."""
+    changed = Study.objects.filter(pk=study.pk, archived_at__isnull=False).update(archived_at=None)
+    if changed:
+        record_change("study.unarchived", study, user)
+    return bool(changed)

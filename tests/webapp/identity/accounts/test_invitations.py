@@ -9,7 +9,7 @@ from django.utils import timezone
 from tests.members import member
 from tests.webapp.identity.accounts.test_members import at_once
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
-from webapp.identity.accounts import invitations, members
+from webapp.identity.accounts import invitations, services
 from webapp.identity.accounts.models import Invitation, Membership, Role
 from webapp.identity.accounts.permissions import role_in
 from webapp.identity.accounts.services import create_project, default_project, digest
@@ -99,9 +99,9 @@ def test_a_void_one_changes_nothing(token, project, ada, how):
     elif how == "revoked":
         invitations.revoke_invitation(row, actor=bob)
     elif how == "demoted":
-        members.change_role(project, ada, "reviewer", actor=bob)
+        services.change_role(project, ada, "reviewer", actor=bob)
     elif how == "removed":
-        members.remove_member(project, ada, actor=bob)
+        services.remove_member(project, ada, actor=bob)
     elif how == "closed":
         get_user_model().objects.filter(pk=ada.pk).update(is_active=False)
     else:
@@ -222,7 +222,7 @@ def test_who_loses_the_role_at_the_same_moment_has_invited_before_or_not_at_all(
 
     joined, demoted = at_once(
         lambda: invitations.accept(token, user=grace),
-        lambda: members.change_role(project, ada, "viewer", actor=bob),
+        lambda: services.change_role(project, ada, "viewer", actor=bob),
     )
 
     assert demoted is None

@@ -10,7 +10,7 @@ from django.db import connection
 
 from tests.members import member
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
-from webapp.identity.accounts import members
+from webapp.identity.accounts import services
 from webapp.identity.accounts.models import Membership, Organisation, Project, Role
 from webapp.identity.accounts.permissions import role_in
 from webapp.identity.accounts.services import create_project, create_token, default_project
@@ -41,8 +41,8 @@ def newest():
 
 
 def test_an_admin_changes_a_role_once(ada, bob, project):
-    members.change_role(project, bob, "launcher", actor=ada)
-    members.change_role(project, bob, "launcher", actor=ada)
+    services.change_role(project, bob, "launcher", actor=ada)
+    services.change_role(project, bob, "launcher", actor=ada)
 
     assert role_in(bob, project) == Role.LAUNCHER
     assert Event.objects.filter(verb="member.role_changed").count() == 1
@@ -53,49 +53,49 @@ def test_of_other_projects_nothing_is_known(ada, project):
     elsewhere = member("eve", project=create_project(slug="other", name="Other"))
 
     with pytest.raises(NotFound):
-        members.change_role(project, elsewhere, "viewer", actor=ada)
+        services.change_role(project, elsewhere, "viewer", actor=ada)
     with pytest.raises(NotFound):
-        members.remove_member(project, elsewhere, actor=ada)
+        services.remove_member(project, elsewhere, actor=ada)
 
 
 def test_an_unknown_role_is_refused(ada, bob, project):
     with pytest.raises(InvalidInput) as refused:
-        members.change_role(project, bob, "emperor", actor=ada)
+        services.change_role(project, bob, "emperor", actor=ada)
 
     assert refused.value.field == "role"
 
 
 def test_the_last_admin_stays(ada, bob, project):
     for attempt in (
-        lambda: members.change_role(project, ada, "viewer", actor=ada),
-        lambda: members.remove_member(project, ada, actor=ada),
+        lambda: services.change_role(project, ada, "viewer", actor=ada),
+        lambda: services.remove_member(project, ada, actor=ada),
     ):
         with pytest.raises(Conflict, match="last admin"):
             attempt()
 
-    members.change_role(project, bob, "admin", actor=ada)
-    members.remove_member(project, ada, actor=ada)
+    services.change_role(project, bob, "admin", actor=ada)
+    services.remove_member(project, ada, actor=ada)
     assert role_in(ada, project) is None
 
 
 def test_a_closed_account_is_no_admin_to_leave_a_project_with(ada, bob, project):
-    members.change_role(project, bob, "admin", actor=ada)
+    services.change_role(project, bob, "admin", actor=ada)
     get_user_model().objects.filter(pk=bob.pk).update(is_active=False)
 
     with pytest.raises(Conflict, match="last admin"):
-        members.remove_member(project, ada, actor=ada)
+        services.remove_member(project, ada, actor=ada)
 
 
 def test_a_member_leaves_and_their_token_with_them(ada, bob, project):
     token = create_token(user=bob, project=project, scope="read")
     assert authenticate(token)
 
-    members.remove_member(project, bob, actor=bob)
+    services.remove_member(project, bob, actor=bob)
 
     assert role_in(bob, project) is None and authenticate(token) is None
     assert newest() == ("member.left", "bob", "bob", {"role": "viewer"})
     with pytest.raises(NotFound):
-        members.remove_member(project, bob, actor=bob)
+        services.remove_member(project, bob, actor=bob)
 
 
 def at_once(*works):
@@ -123,8 +123,8 @@ def test_of_two_admins_that_demote_each_other_one_stays():
     for _ in range(5):
         Membership.objects.filter(project=project).update(role=Role.ADMIN)
         errors = at_once(
-            lambda: members.change_role(project, ada, "viewer", actor=bob),
-            lambda: members.change_role(project, bob, "viewer", actor=ada),
+            lambda: services.change_role(project, ada, "viewer", actor=bob),
+            lambda: services.change_role(project, bob, "viewer", actor=ada),
         )
 
         assert Membership.objects.filter(project=project, role=Role.ADMIN).count() == 1
@@ -137,8 +137,8 @@ def test_of_two_admins_that_leave_one_stays():
     ada, bob = member("ada"), member("bob")
 
     errors = at_once(
-        lambda: members.remove_member(project, ada, actor=ada),
-        lambda: members.remove_member(project, bob, actor=bob),
+        lambda: services.remove_member(project, ada, actor=ada),
+        lambda: services.remove_member(project, bob, actor=bob),
     )
 
     assert Membership.objects.filter(project=project, role=Role.ADMIN).count() == 1

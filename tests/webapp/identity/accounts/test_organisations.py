@@ -6,7 +6,7 @@ from django.contrib.auth import get_user_model
 from tests.members import member
 from tests.webapp.identity.accounts.test_members import at_once
 from webapp.base.errors import Conflict, InvalidInput, NotFound
-from webapp.identity.accounts import organisations
+from webapp.identity.accounts import services
 from webapp.identity.accounts.models import Organisation, Project, Role
 from webapp.identity.accounts.permissions import role_in
 from webapp.identity.accounts.services import default_project
@@ -26,7 +26,7 @@ def organisation(root):
 
 
 def test_an_owner_makes_a_project_and_is_its_admin(root, organisation):
-    project = organisations.found_project(organisation, slug="math", name="  Mathe  matics ", actor=root)
+    project = services.found_project(organisation, slug="math", name="  Mathe  matics ", actor=root)
 
     assert (project.name, project.organisation, role_in(root, project)) == (
         "Mathe matics",
@@ -46,7 +46,7 @@ def test_an_owner_makes_a_project_and_is_its_admin(root, organisation):
 @pytest.mark.parametrize("slug", ["", "Math", "-math", "math-", "a b", "x" * 51, "mathé"])
 def test_a_slug_that_is_none(root, organisation, slug):
     with pytest.raises(InvalidInput) as refused:
-        organisations.found_project(organisation, slug=slug, name="Math", actor=root)
+        services.found_project(organisation, slug=slug, name="Math", actor=root)
 
     assert refused.value.field == "slug"
     assert Project.objects.count() == 1
@@ -54,7 +54,7 @@ def test_a_slug_that_is_none(root, organisation, slug):
 
 def test_a_taken_slug_leaves_nothing_behind(root, organisation):
     with pytest.raises(Conflict) as refused:
-        organisations.found_project(organisation, slug="default", name="Again", actor=root)
+        services.found_project(organisation, slug="default", name="Again", actor=root)
 
     assert refused.value.field == "slug"
     assert not Event.objects.filter(verb="project.created").exists()
@@ -64,8 +64,8 @@ def test_settings_are_changed_and_told_with_what_they_were(root):
     project = default_project()
     ada = member("ada")
 
-    organisations.change_project(project, name="Sums", ranks_forecasters=True, actor=ada)
-    organisations.change_project(project, name="Sums", ranks_forecasters=True, actor=ada)
+    services.change_project(project, name="Sums", ranks_forecasters=True, actor=ada)
+    services.change_project(project, name="Sums", ranks_forecasters=True, actor=ada)
 
     project.refresh_from_db()
     assert (project.name, project.ranks_forecasters) == ("Sums", True)
@@ -73,25 +73,25 @@ def test_settings_are_changed_and_told_with_what_they_were(root):
     assert event.detail == {"changed": {"name": ["Default", "Sums"], "ranks_forecasters": [False, True]}}
     for name in ("", "x" * 101, "a\x07b"):
         with pytest.raises(InvalidInput):
-            organisations.change_project(project, name=name, ranks_forecasters=True, actor=ada)
+            services.change_project(project, name=name, ranks_forecasters=True, actor=ada)
 
 
 def test_owners_come_from_the_projects_and_the_last_one_stays(root, organisation):
     ada = member("ada", role=Role.VIEWER)
     get_user_model().objects.create_user("stranger")
     with pytest.raises(InvalidInput, match="No member"):
-        organisations.add_owner(organisation, username="stranger", actor=root)
+        services.add_owner(organisation, username="stranger", actor=root)
 
-    organisations.add_owner(organisation, username="ada", actor=root)
-    organisations.add_owner(organisation, username="ada", actor=root)
+    services.add_owner(organisation, username="ada", actor=root)
+    services.add_owner(organisation, username="ada", actor=root)
     assert role_in(ada, default_project()) == Role.ADMIN
-    organisations.remove_owner(organisation, user=root, actor=ada)
+    services.remove_owner(organisation, user=root, actor=ada)
 
     assert list(organisation.owners.all()) == [ada]
     with pytest.raises(Conflict, match="last owner"):
-        organisations.remove_owner(organisation, user=ada, actor=ada)
+        services.remove_owner(organisation, user=ada, actor=ada)
     with pytest.raises(NotFound):
-        organisations.remove_owner(organisation, user=root, actor=ada)
+        services.remove_owner(organisation, user=root, actor=ada)
     verbs = list(Event.objects.filter(object_kind="owner").order_by("id").values_list("verb", flat=True))
     assert verbs == ["organisation.owner_added", "organisation.owner_removed"]
 
@@ -103,16 +103,16 @@ def test_of_two_owners_that_end_each_others_ownership_one_stays():
     organisation.owners.add(ada)
 
     at_once(
-        lambda: organisations.remove_owner(organisation, user=ada, actor=root),
-        lambda: organisations.remove_owner(organisation, user=root, actor=ada),
+        lambda: services.remove_owner(organisation, user=ada, actor=root),
+        lambda: services.remove_owner(organisation, user=root, actor=ada),
     )
 
     assert organisation.owners.count() == 1
 
 
 def test_the_name_of_the_organisation(root, organisation):
-    organisations.rename_organisation(organisation, name="Sums & Co", actor=root)
-    organisations.rename_organisation(organisation, name="Sums & Co", actor=root)
+    services.rename_organisation(organisation, name="Sums & Co", actor=root)
+    services.rename_organisation(organisation, name="Sums & Co", actor=root)
 
     organisation.refresh_from_db()
     assert organisation.name == "Sums & Co"

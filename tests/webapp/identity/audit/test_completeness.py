@@ -13,37 +13,24 @@ from tests.checkpoints import whole_checkpoint
 from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
-from webapp.identity.accounts import invitations, members, organisations
+from webapp.identity.accounts import invitations, services
 from webapp.identity.accounts.models import Invitation, Organisation, Role
 from webapp.identity.audit.models import Event
 from webapp.identity.secrets import services as secrets
 from webapp.interfaces.imports import services as imports
-from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.models import State
+from webapp.interfaces.imports.uploads import asked_of
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.evaluations import services as evaluations
 from webapp.record.recipes import services as recipes
 from webapp.record.retention import services as retention
-from webapp.record.runs import (
-    bulk,
-    deleting,
-    drafts,
-    editing,
-    extending,
-    launch,
-    launch_seeds,
-    launch_set,
-    lifecycle,
-    meaning,
-    places,
-)
+from webapp.record.runs import bulk, deleting, editing, launch, launch_set, lifecycle, meaning, places
 from webapp.record.savedviews import services as views
 from webapp.record.savedviews.models import SavedView
 from webapp.reporting.policies import services as policies
 from webapp.reporting.shares import services as shares
 from webapp.reporting.shares.models import Share
-from webapp.science.studies import keeping
 from webapp.science.studies import services as studies
 from webapp.science.studies.models import Study
 from webapp.science.studies.planning import StudyRequest
@@ -156,45 +143,45 @@ def _stopped_study(world: World):
 # A service: how it is called (or what makes such a call, once all that it needs is there), and the verbs that follow.
 Call = Callable[[World], object]
 RECORDED: dict[str, list[tuple[Call, str]]] = {
-    "webapp.identity.accounts.members.change_role": [
-        (lambda w: members.change_role(w.project, w.bob, "admin", actor=w.user), "member.role_changed")
+    "webapp.identity.accounts.services.change_role": [
+        (lambda w: services.change_role(w.project, w.bob, "admin", actor=w.user), "member.role_changed")
     ],
-    "webapp.identity.accounts.members.remove_member": [
-        (lambda w: members.remove_member(w.project, w.bob, actor=w.user), "member.removed"),
-        (lambda w: members.remove_member(w.project, w.bob, actor=w.bob), "member.left"),
+    "webapp.identity.accounts.services.remove_member": [
+        (lambda w: services.remove_member(w.project, w.bob, actor=w.user), "member.removed"),
+        (lambda w: services.remove_member(w.project, w.bob, actor=w.bob), "member.left"),
     ],
-    "webapp.identity.accounts.members.put_member": [
-        (lambda w: members.put_member(w.project, w.bob, "admin"), "member.role_changed")
+    "webapp.identity.accounts.services.put_member": [
+        (lambda w: services.put_member(w.project, w.bob, "admin"), "member.role_changed")
     ],
-    "webapp.identity.accounts.organisations.found_project": [
+    "webapp.identity.accounts.services.found_project": [
         (
-            lambda w: organisations.found_project(w.organisation, slug="new", name="New", actor=w.user),
+            lambda w: services.found_project(w.organisation, slug="new", name="New", actor=w.user),
             "project.created",
         )
     ],
-    "webapp.identity.accounts.organisations.change_project": [
+    "webapp.identity.accounts.services.change_project": [
         (
-            lambda w: organisations.change_project(w.project, name="N", ranks_forecasters=True, actor=w.user),
+            lambda w: services.change_project(w.project, name="N", ranks_forecasters=True, actor=w.user),
             "project.changed",
         )
     ],
-    "webapp.identity.accounts.organisations.rename_organisation": [
+    "webapp.identity.accounts.services.rename_organisation": [
         (
-            lambda w: organisations.rename_organisation(w.organisation, name="New", actor=w.user),
+            lambda w: services.rename_organisation(w.organisation, name="New", actor=w.user),
             "organisation.renamed",
         )
     ],
-    "webapp.identity.accounts.organisations.add_owner": [
+    "webapp.identity.accounts.services.add_owner": [
         (
-            lambda w: organisations.add_owner(w.organisation, username="bob", actor=w.user),
+            lambda w: services.add_owner(w.organisation, username="bob", actor=w.user),
             "organisation.owner_added",
         )
     ],
-    "webapp.identity.accounts.organisations.remove_owner": [
+    "webapp.identity.accounts.services.remove_owner": [
         (
             lambda w: (
                 w.organisation.owners.add(w.bob),
-                organisations.remove_owner(w.organisation, user=w.bob, actor=w.user),
+                services.remove_owner(w.organisation, user=w.bob, actor=w.user),
             ),
             "organisation.owner_removed",
         )
@@ -271,9 +258,9 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "run.evaluated",
         )
     ],
-    "webapp.record.runs.launch_seeds.launch_seeds": [
+    "webapp.record.runs.launch_set.launch_seeds": [
         (
-            lambda w: launch_seeds.launch_seeds(w.request, [1, 2], user=w.user, project=w.project),
+            lambda w: launch_set.launch_seeds(w.request, [1, 2], user=w.user, project=w.project),
             "run.launched",
         )  # fmt: skip
     ],
@@ -316,11 +303,11 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.launch.queue_first_attempt": [
         (lambda w: launch.queue_first_attempt(w.draft, w.user), "run.launched")
     ],
-    "webapp.record.runs.drafts.launch_draft": [
-        (lambda w: drafts.launch_draft(w.draft, user=w.user), "run.launched")
+    "webapp.record.runs.deleting.launch_draft": [
+        (lambda w: deleting.launch_draft(w.draft, user=w.user), "run.launched")
     ],
-    "webapp.record.runs.drafts.delete_draft": [
-        (lambda w: drafts.delete_draft(w.draft, user=w.user), "run.draft_deleted")
+    "webapp.record.runs.deleting.delete_draft": [
+        (lambda w: deleting.delete_draft(w.draft, user=w.user), "run.draft_deleted")
     ],
     "webapp.record.runs.editing.change_run": [
         (lambda w: editing.change_run(w.run, {"name": "another"}, user=w.user), "run.changed")
@@ -334,8 +321,8 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "run.restored",
         )
     ],
-    "webapp.record.runs.extending.extend_run": [
-        (lambda w: extending.extend_run(w.queued, 2.0, user=w.user), "run.extended")
+    "webapp.record.runs.lifecycle.extend_run": [
+        (lambda w: lifecycle.extend_run(w.queued, 2.0, user=w.user), "run.extended")
     ],
     "webapp.record.runs.meaning.state_meaning": [
         (
@@ -399,17 +386,17 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "study.run_removed",
         )
     ],
-    "webapp.science.studies.keeping.rename_study": [
-        (lambda w: keeping.rename_study(w.study, "New", was="A study", user=w.user), "study.renamed")
+    "webapp.science.studies.services.rename_study": [
+        (lambda w: studies.rename_study(w.study, "New", was="A study", user=w.user), "study.renamed")
     ],
-    "webapp.science.studies.keeping.archive_study": [
-        (lambda w: keeping.archive_study(w.study, user=w.user), "study.archived")
+    "webapp.science.studies.services.archive_study": [
+        (lambda w: studies.archive_study(w.study, user=w.user), "study.archived")
     ],
-    "webapp.science.studies.keeping.unarchive_study": [
+    "webapp.science.studies.services.unarchive_study": [
         (
             lambda w: (
-                keeping.archive_study(study := w.study, user=w.user)
-                and keeping.unarchive_study(study, user=w.user)
+                studies.archive_study(study := w.study, user=w.user)
+                and studies.unarchive_study(study, user=w.user)
             ),
             "study.unarchived",
         )
@@ -434,19 +421,31 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     ],
 }
 SILENT = {
-    "webapp.identity.accounts.members": {"lock": "a lock", "checked_role": "reads"},
-    "webapp.identity.accounts.organisations": {
+    "webapp.identity.accounts.services": {
+        "create_token": "told: tests/webapp/identity/accounts",
+        "revoke_token": "told: tests/webapp/identity/accounts",
+        "create_project": "people make one by found_project",
+        "set_role": "people change one by change_role",
+        "default_organisation": "the installation's own",
+        "default_project": "the installation's own",
+        "first_account": "reads",
+        "digest": "reads",
+        "lock": "a lock",
+        "checked_role": "reads",
         "found_organisation": "told in the new organisation's own log: tests/webapp/identity/accounts",
         "person_of": "reads",
         "checked_name": "reads",
         "checked_slug": "reads",
     },
     "webapp.identity.accounts.invitations": {
+        "send_invitation": "a mail of what was told",
         "open_invitations": "reads",
         "find_invitation": "reads",
         "why_refused": "reads",
     },
     "webapp.identity.secrets.services": {
+        "check_name": "reads",
+        "redacted": "reads",
         "live_secrets": "reads",
         "hand_to_job": "part of a launch, which is told; when it was last is kept beside the secret",
         "redact": "reads",
@@ -455,12 +454,17 @@ SILENT = {
         "encrypt_anew": "the operator's; no secret changes",
     },
     "webapp.record.recipes.services": {
+        "check_model_place": "reads",
+        "model_roots": "reads",
+        "outside_data": "reads",
+        "words_on": "reads",
         "parse_config": "reads",
         "sync_shipped_recipes": "the installation brings its own recipes",
         "shipped_recipes": "reads",
         "shipped_slugs": "reads",
     },
     "webapp.record.runs.launch": {
+        "run_once": "part of a launch, which is told",
         "revision_of": "reads",
         "resolved_config": "reads",
         "objections": "reads",
@@ -474,32 +478,41 @@ SILENT = {
         "failed": "the worker's part of what was told",
         "put_back": "the worker's part of what was told",
     },
-    "webapp.record.runs.drafts": {},
-    "webapp.record.runs.extending": {},
     "webapp.record.runs.meaning": {
         "meaning_of": "reads",
         "mean_incoming": "part of what a trainer reports",
         "as_if_said": "a preview: nothing of it stays",
     },
     "webapp.record.runs.places": {
+        "prospect": "reads",
+        "waiting_of": "reads",
         "quota_of": "reads",
         "beyond_quota": "reads",
         "check_quota": "reads",
         "share_of": "reads",
         "check_priority": "reads",
     },
-    "webapp.record.runs.launch_seeds": {},
     "webapp.record.runs.launch_set": {"leave_one_out": "reads"},
-    "webapp.record.runs.describing": {"report_described": "a trainer's report"},
     "webapp.record.runs.lifecycle": {
         "claim_dispatches": "the worker's part of a launch",
+        "go_on": "system: tests/webapp/record/runs/test_retrying.py",
+        "retry_failed": "system: tests/webapp/record/runs/test_retrying.py",
+        "is_retry_wanted": "reads",
         "dispatch_done": "the worker's part of a launch",
         "dispatch_failed": "the worker's part of a launch",
         "report_started": "a trainer's report",
         "report_finished": "a trainer's report",
         "ensure_attempts": "a trainer's report",
     },
-    "webapp.record.runs.refusals": {"note_refused": "a trainer's report", "refused_of": "reads"},
+    "webapp.record.runs.ingest": {
+        "store_records": "a trainer's report",
+        "note_records": "a trainer's report",
+        "spent_hours": "reads",
+        "summary_of": "reads",
+        "thinned": "reads",
+        "note_refused": "a trainer's report",
+        "refused_of": "reads",
+    },
     "webapp.interfaces.tracking.client_runs": {
         "presentable": "reads",
         "describe": "a trainer's report",
@@ -519,12 +532,22 @@ SILENT = {
         "check_name": "reads",
     },
     "webapp.interfaces.trackio.services": {
+        "parse": "reads",
+        "read": "reads",
+        "run_key": "reads",
+        "text": "reads",
+        "time_of": "reads",
         "ensure_run": "a trainer's report; a new run is told by make_client_run",
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
     },
-    "webapp.record.runs.editing": {"cleaned": "reads"},
-    "webapp.record.runs.deleting": {"is_predicted": "reads", "purge": "what was told when it was deleted"},
+    "webapp.record.runs.editing": {"cleaned": "reads", "report_described": "a trainer's report"},
+    "webapp.record.runs.deleting": {
+        "remove": "part of deletions that are told",
+        "remove_runs": "the owner's removal of a project's runs",
+        "is_predicted": "reads",
+        "purge": "what was told when it was deleted",
+    },
     "webapp.record.runs.bulk": {
         "most_for": "reads",
         "sentence": "reads",
@@ -541,10 +564,18 @@ SILENT = {
         "clean_run": "system: tests/webapp/record/retention",
         "watch_disk": "what the disk shows",
     },
-    "webapp.interfaces.imports.services": {"clean_up": "system: tests/webapp/interfaces/imports"},
-    "webapp.science.studies.keeping": {},
+    "webapp.interfaces.imports.services": {
+        "kind_of": "reads",
+        "mapping_of": "reads",
+        "preview_of": "reads",
+        "clean_up": "system: tests/webapp/interfaces/imports",
+    },
     "webapp.science.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},
-    "webapp.reporting.shares.services": {"note_visit": "a visit changes nothing that anybody made"},
+    "webapp.reporting.shares.services": {
+        "question_of": "reads",
+        "title_of": "reads",
+        "note_visit": "a visit changes nothing that anybody made",
+    },
     "webapp.record.savedviews.services": {
         "overwrite_view": "a person's own list of runs",
         "rename_view": "a person's own list of runs",
@@ -597,7 +628,7 @@ def test_what_changes_nothing_is_not_told(world):
     config = world.changed()
     repeatable = (
         lambda: world.launch("k"),
-        lambda: members.put_member(world.project, world.bob, "admin"),
+        lambda: services.put_member(world.project, world.bob, "admin"),
         lambda: recipes.add_revision(recipe=world.recipe, config=config, user=world.user),
         lambda: world.bulk("tag", run, "paper"),
         lambda: shares.revoke_share(share, user=world.user),

@@ -16,15 +16,16 @@ from webapp.base.errors import InvalidInput
 from webapp.base.spreadsheets import harmless
 from webapp.base.times import utc
 from webapp.identity.accounts.services import create_project, default_project
-from webapp.identity.audit.addresses import client_address
-from webapp.identity.audit.exports import csv_lines, jsonl_lines
+from webapp.identity.audit.middleware import client_address
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
     PAGE_SIZE,
     EventFilter,
     _older_than,
     asked_by,
+    csv_lines,
     events_of_project,
+    jsonl_lines,
     narrowed,
     page_of,
     rows_of,

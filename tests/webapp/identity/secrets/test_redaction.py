@@ -6,7 +6,7 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.identity.secrets.redaction import MASK, redacted
+from webapp.identity.secrets.services import MASK, redacted
 
 VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=40)
 TEXTS = st.text(max_size=60)

@@ -12,9 +12,8 @@ from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.services import create_project, default_project
 from webapp.identity.audit.models import Event
 from webapp.identity.secrets import services
-from webapp.identity.secrets.cipher import Undecipherable, decrypt, encrypt
-from webapp.identity.secrets.models import ProjectSecret
-from webapp.record.runs import retired_secrets
+from webapp.identity.secrets.models import ProjectSecret, Undecipherable, decrypt, encrypt
+from webapp.record.runs import tokens
 from webapp.record.runs.models import Attempt, Run, State
 
 pytestmark = pytest.mark.django_db
@@ -57,11 +56,11 @@ def test_it_is_stored_encrypted_and_told_by_name_only(stored, project):
 def test_setting_again_replaces_and_deleting_deletes(stored, project, ada):
     assert not services.set_secret(project, name="HF_TOKEN", value="hf_another_value", user=ada)
     assert services.hand_to_job(project) == {"HF_TOKEN": "hf_another_value"}
-    assert retired_secrets.purge_retired() == 1  # no job has the old one
+    assert tokens.purge_retired() == 1  # no job has the old one
 
     services.delete_secret(project, name="HF_TOKEN", user=ada)
     assert services.hand_to_job(project) == {}
-    assert retired_secrets.purge_retired() == 1 and not ProjectSecret.objects.exists()
+    assert tokens.purge_retired() == 1 and not ProjectSecret.objects.exists()
     with pytest.raises(NotFound):
         services.delete_secret(project, name="HF_TOKEN", user=ada)
     verbs = Event.objects.filter(object_kind="secret").order_by("id").values_list("verb", flat=True)
@@ -168,10 +167,10 @@ def test_a_replaced_value_is_kept_only_while_a_job_may_have_it(stored, project, 
     assert services.redact(project.pk, f"{VALUE} and hf_another_value") == "••• and •••"
     assert services.hand_to_job(project) == {"HF_TOKEN": "hf_another_value"}
     job(project)  # began later: it was given the new one
-    assert retired_secrets.purge_retired() == 0
+    assert tokens.purge_retired() == 0
 
     Attempt.objects.filter(pk=attempt.pk).update(state=State.SUCCEEDED)
-    assert retired_secrets.purge_retired() == 1
+    assert tokens.purge_retired() == 1
     assert services.redact(project.pk, f"{VALUE} and hf_another_value") == f"{VALUE} and •••"
 
 
@@ -181,8 +180,8 @@ def test_a_lost_job_may_speak_again(stored, project, ada):
     services.delete_secret(project, name="HF_TOKEN", user=ada)
 
     assert services.redact(project.pk, VALUE) == "•••"
-    Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now() - retired_secrets.LOST_FOR_GOOD)
-    assert retired_secrets.purge_retired() == 1
+    Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now() - tokens.LOST_FOR_GOOD)
+    assert tokens.purge_retired() == 1
 
 
 def test_projects_do_not_share_them(stored, project):

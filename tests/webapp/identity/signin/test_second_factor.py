@@ -9,8 +9,8 @@ from allauth.mfa.utils import encrypt
 
 from tests.authenticator_app import App, code_at, enrolled
 from tests.members import member
-from webapp.identity.signin import second_factor
-from webapp.identity.signin.second_factor import TooSoon, take
+from webapp.identity.signin import forms
+from webapp.identity.signin.forms import TooSoon, take
 
 # RFC 6238, appendix B: SHA-1, the last six of its eight digits.
 RFC_SECRET = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
@@ -99,7 +99,7 @@ def test_recovery_codes_are_ten_and_long(app):
 
 def test_who_has_passkeys_alone_has_no_code(bob):
     Authenticator.objects.create(user=bob, type="webauthn", data={"name": "key", "credential": {}})
-    assert second_factor.has_second_factor(bob) and take(bob, "123456") is None
+    assert forms.has_second_factor(bob) and take(bob, "123456") is None
 
 
 def test_another_secret_key_takes_no_code_but_the_one_before_it_does(bob, app, settings):

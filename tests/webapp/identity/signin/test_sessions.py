@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from tests.members import member
 from webapp.identity.signin import sessions
-from webapp.identity.signin.devices import device_words
 from webapp.identity.signin.models import SignedIn
+from webapp.identity.signin.sessions import device_words
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 

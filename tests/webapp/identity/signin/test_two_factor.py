@@ -12,7 +12,7 @@ from tests.authenticator_app import App
 from tests.webapp.identity.signin.conftest import NEW, PASSWORD
 from tests.webapp.identity.signin.test_second_factor import patient
 from webapp.identity.audit.models import Event
-from webapp.identity.signin.second_factor import has_second_factor
+from webapp.identity.signin.forms import has_second_factor
 
 CONFIRM, CONFIRM_CODE = "/profile/confirm", "/profile/confirm/code"
 

@@ -16,7 +16,7 @@ from django.utils.crypto import salted_hmac
 
 from tests.authenticator_app import STEP_S, App
 from tests.members import member
-from webapp.identity.signin.second_factor import TooSoon, codes_left, take
+from webapp.identity.signin.forms import TooSoon, codes_left, take
 
 SINCE = datetime(2026, 11, 20, tzinfo=UTC)
 CODES = ["abcd-efgh-jkmn-pqrs", "tuvw-xyz2-3456-789a"]

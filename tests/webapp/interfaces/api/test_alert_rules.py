@@ -10,8 +10,8 @@ from tests.webapp.reporting.alerts.conftest import receiver  # noqa: F401 (a fix
 from webapp.identity.accounts.services import create_project, create_token
 from webapp.identity.audit.models import Event
 from webapp.reporting.alerts.channels import create_channel
-from webapp.reporting.alerts.defaults import ensure_defaults
 from webapp.reporting.alerts.models import AlertRule, Notice
+from webapp.reporting.alerts.rules import ensure_defaults
 
 ENTROPY = {"metric": "train/entropy", "comparison": "<", "threshold": 0.1}
 LOW = {"name": "low entropy", "on": "metric", "condition": ENTROPY, "runs": "tag:paper"}

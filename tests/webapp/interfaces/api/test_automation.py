@@ -7,8 +7,7 @@ from tests.webapp.interfaces.api.conftest import ApiClient
 from webapp.identity.accounts.services import create_token
 from webapp.identity.audit.models import Event
 from webapp.record.retention.models import RetentionPolicy
-from webapp.reporting.policies.kinds import DEFAULTS
-from webapp.reporting.policies.models import ProjectPolicy
+from webapp.reporting.policies.models import DEFAULTS, ProjectPolicy
 
 KEPT = {"enabled": True, "keep_newest": 3, "checkpoint_days": 14, "log_days": 0, "under_pressure": False}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webapp.record.runs.describing import MAX_CONFIG_CHARACTERS
+from webapp.record.runs.editing import MAX_CONFIG_CHARACTERS
 from webapp.record.runs.models import Run
 
 

@@ -5,8 +5,8 @@ from django.http import StreamingHttpResponse
 from django.test import RequestFactory
 from django.urls import path
 
-from webapp.base.bodies import MAX_BATCH_BYTES
 from webapp.base.errors import MOST_LISTED
+from webapp.base.requests import MAX_BATCH_BYTES
 from webapp.interfaces.api.problems import in_our_form
 
 

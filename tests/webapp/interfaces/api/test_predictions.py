@@ -11,8 +11,8 @@ from tests.webapp.interfaces.api.conftest import ApiClient
 from tests.webapp.science.predictions.conftest import add_points, rate
 from webapp.identity.accounts.services import create_token
 from webapp.record.runs.models import Run
+from webapp.science.predictions.judging import score_run
 from webapp.science.predictions.models import Prediction
-from webapp.science.predictions.scoring import score_run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.launching import tracked_run
-from webapp.record.runs import gathering
+from webapp.record.runs import selectors
 from webapp.record.runs.models import Point, Record
 from webapp.record.runs.selectors import records_of
 
@@ -195,7 +195,7 @@ def test_readers_may_not_report(reader, tracked, record, problem):
 @pytest.mark.parametrize("size", [1, 200])
 def test_the_cost_in_queries_is_constant(writer, tracked, record, size, django_assert_num_queries):
     writer.get("runs")  # the token's use is noted once a minute
-    gathering.reporting_runs()  # counted every few seconds
+    selectors.reporting_runs()  # counted every few seconds
 
     batch = {"records": [record(i, {f"m{j}": 1.0 for j in range(20)}) for i in range(size)]}
     with django_assert_num_queries(12):  # token, run, and the service's ten

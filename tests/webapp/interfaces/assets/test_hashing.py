@@ -9,7 +9,7 @@ from django.contrib.staticfiles.storage import staticfiles_storage
 from django.test import Client
 
 from webapp.interfaces.assets import sources
-from webapp.interfaces.assets.collect import collect_assets
+from webapp.interfaces.assets.sources import collect_assets
 
 HASHED = re.compile(r"\.[0-9a-f]{12}\.(js|css|svg|png|ico|map)$")
 LINKED = re.compile(r"""(?:src|href)="(/static/[^"]+)\"""")

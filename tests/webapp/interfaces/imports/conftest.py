@@ -11,11 +11,11 @@ from benchmarks.bench_example import make_corpus
 from tests.members import member
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import create_project, set_role
-from webapp.interfaces.imports.asked import asked_of
 from webapp.interfaces.imports.models import Import
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Kind, Options, Row
 from webapp.interfaces.imports.services import begin_import
+from webapp.interfaces.imports.uploads import asked_of
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,11 @@ from tests.webapp.interfaces.imports.conftest import upload
 from training.records import Record
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import create_project, set_role
-from webapp.interfaces.exports.of_project import project_pieces
-from webapp.interfaces.exports.of_run import run_pieces
-from webapp.interfaces.imports.asked import asked_of
+from webapp.interfaces.exports.of_project import project_pieces, run_pieces
 from webapp.interfaces.imports.models import State
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.services import begin_import
+from webapp.interfaces.imports.uploads import asked_of
 from webapp.record.runs import lifecycle
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.meaning import Meaning, state_meaning

@@ -17,10 +17,10 @@ from tests.webapp.interfaces.imports.readers.reading import SAMPLES
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.interfaces.imports import services, uploads
-from webapp.interfaces.imports.asked import Server, asked_of
+from webapp.interfaces.imports.claims import import_by_id
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.reading import take_turn
-from webapp.interfaces.imports.selectors import import_by_id
+from webapp.interfaces.imports.uploads import Server, asked_of
 from webapp.record.runs.models import Record, Run
 
 pytestmark = pytest.mark.django_db

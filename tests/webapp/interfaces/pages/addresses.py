@@ -136,8 +136,8 @@ def make_import(user, project):
     """A table whose columns are still to be named."""
     from django.core.files.uploadedfile import SimpleUploadedFile
 
-    from webapp.interfaces.imports.asked import asked_of
     from webapp.interfaces.imports.services import begin_import
+    from webapp.interfaces.imports.uploads import asked_of
 
     table = SimpleUploadedFile("grpo.csv", b"step,eval/pass_rate,gpu_hours\n1,0.2,0.5\n2,0.3,1.0\n")
     return begin_import(user=user, project=project, asked=asked_of("csv", {}), files=[table], may_ask=True)

@@ -9,8 +9,8 @@ from tests.webapp.reporting.alerts.conftest import receiver  # noqa: F401 (fixtu
 from tests.webapp.reporting.alerts.data import entropy_below, make_rule, report
 from webapp.identity.accounts.models import Role
 from webapp.reporting.alerts import channels, delivery, firing
+from webapp.reporting.alerts.firing import notify
 from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Notice
-from webapp.reporting.alerts.notices import notify
 
 RULE = {
     "name": "Entropy", "metric": "train/entropy", "comparison": "<", "threshold": "0.1", "in_a_row": "3",

@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from tests.webapp.interfaces.pages.data import curve_records, record, stretch_times
 from webapp.interfaces.pages import overview as overviews
-from webapp.interfaces.pages.durations import duration
+from webapp.interfaces.pages.ages import duration
 from webapp.record.runs import ingest
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.services import judge_run
-from webapp.science.curves.bent import newly_identified
 from webapp.science.curves.models import Fit
+from webapp.science.curves.selectors import newly_identified
 from webapp.science.curves.services import refit
 
 HTMX = {"HX-Request": "true"}

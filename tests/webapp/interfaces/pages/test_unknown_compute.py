@@ -14,15 +14,14 @@ from webapp.interfaces.pages.run_list.bulk_words import consequences
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed
-from webapp.reporting.reports.blocks import parse
+from webapp.reporting.reports.document import parse
 from webapp.reporting.reports.resolve import NUMBERS, shown
 from webapp.reporting.shares.drawing import Drawing
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.questions import question_of
 from webapp.reporting.shares.selectors import drawing_of
-from webapp.reporting.shares.services import create_share
+from webapp.reporting.shares.services import create_share, question_of
 from webapp.science.curves.services import refit
-from webapp.science.decisions.moment import said, standing
+from webapp.science.decisions.services import said, standing
 from webapp.science.studies.results import results
 from webapp.science.studies.selectors import groups_of
 from webapp.science.studies.services import add_run

@@ -4,8 +4,7 @@ import pytest
 
 from tests.webapp.interfaces.api.conftest import project, user  # noqa: F401 (fixtures)
 from webapp.interfaces.tracking import client_runs, groups
-from webapp.interfaces.tracking.attempts import rejoin
-from webapp.interfaces.tracking.intake import Stored, locked, store_values
+from webapp.interfaces.tracking.intake import Stored, locked, rejoin, store_values
 from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.runs.lifecycle import report_finished

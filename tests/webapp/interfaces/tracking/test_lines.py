@@ -2,8 +2,8 @@
 
 import math
 
+from webapp.interfaces.tracking.intake import digest
 from webapp.interfaces.tracking.lines import MAX_IN_RECORD, Value, by_moment, iso, records_of
-from webapp.interfaces.tracking.receipts import digest
 from webapp.interfaces.tracking.translate import Meter, Said
 
 

@@ -18,8 +18,8 @@ from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.operation.moving import importing, tables
 from webapp.operation.moving.archive import MovingError
-from webapp.operation.moving.people import Person, keep_name, match
-from webapp.record.health import schema
+from webapp.operation.moving.importing import Person, keep_name, match
+from webapp.record.health import patience
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ACTIVE
 
@@ -291,4 +291,4 @@ def test_an_old_database_is_told_to_be_prepared_first(exported, here, monkeypatc
     _, file = exported
     monkeypatch.setattr(importing, "missing_migrations", lambda: ["runs.0012_dispatch_origin"])
     refused(file, here, "The database is older than this code")
-    assert schema.lacking_of(manifest_of(file)["migrations"]) == []
+    assert patience.lacking_of(manifest_of(file)["migrations"]) == []

@@ -10,7 +10,7 @@ import yaml
 from tests.webapp.record.health.test_status import seen  # noqa: F401 (fixture)
 from tests.worker.conftest import broker, with_broker  # noqa: F401 (fixtures)
 from webapp.base.metrics import COUNTED
-from webapp.operation.observing.state import State
+from webapp.operation.observing.exposition import State
 
 DEPLOY = Path(__file__).resolve().parents[4] / "deploy"
 OTHERS = {"up": {"job", "instance"}}  # Prometheus' own

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.launching import tracked_run
 from webapp.identity.accounts.services import create_project
-from webapp.operation.observing import serving, state
+from webapp.operation.observing import exposition
 from webapp.record.runs.models import Dispatch, Run
 from webapp.record.runs.tokens import create_job_token
 from webapp.science.curves.services import refit
@@ -180,7 +180,7 @@ def test_without_the_database_there_is_what_was_counted(opened, monkeypatch):
     def away():
         raise OperationalError("secret-host is away")
 
-    monkeypatch.setattr(state, "status_now", away)
+    monkeypatch.setattr(exposition, "status_now", away)
     opened.get("/sign-in")
     found = samples(opened)
 
@@ -217,7 +217,7 @@ def test_processes_that_share_a_folder_answer_for_each_other(tmp_path):
 
 def test_a_worker_answers_for_itself_behind_the_same_door(settings):
     settings.METRICS_TOKEN = TOKEN
-    server = serving.serve("127.0.0.1", 0)
+    server = exposition.serve("127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.server_port}"
     try:
         assert httpx.get(f"{url}/metrics").status_code == 401

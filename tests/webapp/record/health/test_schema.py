@@ -8,7 +8,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from stack import environment
 from webapp.interfaces.api import health
-from webapp.record.health import schema
+from webapp.record.health import patience
 
 pytestmark = pytest.mark.django_db
 
@@ -35,12 +35,12 @@ def doctor():
 
 
 def test_the_tables_of_this_code_are_well():
-    assert schema.missing_migrations() == schema.unknown_migrations() == []
+    assert patience.missing_migrations() == patience.unknown_migrations() == []
 
 
 def test_rows_of_an_app_that_is_gone_say_nothing():
     MigrationRecorder.Migration.objects.create(app="admin", name="0001_initial")
-    assert schema.unknown_migrations() == []
+    assert patience.unknown_migrations() == []
 
 
 def test_nothing_is_changed_in_a_newer_database(newer):

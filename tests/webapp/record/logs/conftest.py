@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from tests.webapp.interfaces.pages.conftest import ada, make_run, model_folder, project, user  # noqa: F401 (fixtures)
-from webapp.record.logs import files
+from webapp.record.logs import services
 from webapp.record.runs.models import Attempt, State
 
 
@@ -15,7 +15,7 @@ class Job:
 
     def __init__(self, run) -> None:
         self.run = run
-        self.path = files.log_path(run.pk, run.attempt_number)
+        self.path = services.log_path(run.pk, run.attempt_number)
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     @property

@@ -3,7 +3,7 @@
 import pytest
 
 from webapp.identity.secrets.services import set_secret
-from webapp.record.logs import chunking, files, services
+from webapp.record.logs import chunking, services
 from webapp.record.logs.models import JobLog, LogChunk
 from webapp.record.logs.selectors import Kept, last_error_of
 from webapp.record.runs.models import Run, State
@@ -19,7 +19,7 @@ def kept(job) -> list[str]:
 @pytest.fixture
 def small(monkeypatch):
     """Bounds that a test can reach."""
-    for module in (chunking, services, files):
+    for module in (chunking, services, services):
         for name, value in {"HEAD_BYTES": 200, "TAIL_BYTES": 200, "CHUNK_BYTES": 50}.items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)

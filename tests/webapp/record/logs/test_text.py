@@ -2,7 +2,7 @@
 
 import pytest
 
-from webapp.record.logs.text import (
+from webapp.record.logs.chunking import (
     BEGIN_MISSING,
     FULL_TAIL_LINES,
     MOST_CHARACTERS,

@@ -4,8 +4,8 @@ import pytest
 
 from tests.fake_model import make_model
 from training.recipe import RecipeError
-from webapp.record.recipes.hints import parameters_of
-from webapp.record.recipes.places import check_model_place
+from webapp.record.recipes.selectors import parameters_of
+from webapp.record.recipes.services import check_model_place
 
 
 def refused(model):

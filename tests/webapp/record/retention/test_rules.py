@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from webapp.record.retention.folders import Kept
+from webapp.record.retention.folders import Ended, Kept, could_ever_go, going
 from webapp.record.retention.models import RetentionPolicy
-from webapp.record.retention.rules import Ended, could_ever_go, going
 
 NOW = datetime(2026, 5, 31, tzinfo=UTC)
 POLICY = RetentionPolicy(keep_newest=2, checkpoint_days=30)

@@ -7,7 +7,7 @@ from django.core.cache import cache
 from django.utils import timezone
 
 from tests.launching import tracked_run
-from webapp.record.runs import gathering
+from webapp.record.runs import selectors
 from webapp.record.runs.models import Run, State
 
 
@@ -16,7 +16,7 @@ from webapp.record.runs.models import Run, State
     [(0, 50, 0.2), (1, 50, 0.2), (10, 50, 0.2), (100, 50, 2), (1000, 50, 20), (10**6, 50, 30)],
 )
 def test_all_runs_together_keep_to_the_rate(runs, rate, seconds):
-    assert gathering.gather_seconds(runs, rate) == pytest.approx(seconds)
+    assert selectors.gather_seconds(runs, rate) == pytest.approx(seconds)
 
 
 @pytest.fixture
@@ -34,27 +34,27 @@ def test_runs_count_that_run_and_have_spoken_lately(make_runs):
     make_runs(2, age=timedelta(minutes=10))
     make_runs(2, state=State.SUCCEEDED)
 
-    assert gathering.count_reporting_runs() == 3
+    assert selectors.count_reporting_runs() == 3
 
 
 def test_a_process_counts_once_in_some_seconds(make_runs, django_assert_num_queries):
     make_runs(3)
 
     with django_assert_num_queries(1):
-        assert [gathering.reporting_runs() for _ in range(5)] == [3] * 5
+        assert [selectors.reporting_runs() for _ in range(5)] == [3] * 5
 
 
 def test_few_runs_are_asked_for_nothing_and_many_are_spread(settings):
     cache.set("runs-that-report", 5)
-    assert {gathering.asked_of_a_client() for _ in range(5)} == {0.2}
+    assert {selectors.asked_of_a_client() for _ in range(5)} == {0.2}
 
     cache.set("runs-that-report", 1000)
     settings.BATCHES_PER_SECOND = 100.0
-    asked = [gathering.asked_of_a_client() for _ in range(200)]
+    asked = [selectors.asked_of_a_client() for _ in range(200)]
     assert 8 <= min(asked) < 9.5 < 10.5 < max(asked) <= 12
 
 
 def test_nobody_is_asked_for_longer_than_the_most(settings):
     cache.set("runs-that-report", 10**6)
 
-    assert max(gathering.asked_of_a_client() for _ in range(50)) == gathering.MOST_SECONDS
+    assert max(selectors.asked_of_a_client() for _ in range(50)) == selectors.MOST_SECONDS

@@ -8,7 +8,7 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.record.runs import ingest
 from webapp.record.runs.models import Point, Record, Run, Series, State, Summary
 from webapp.record.runs.points import effective_points
-from webapp.science.curves import summaries
+from webapp.science.curves import services
 
 
 def test_a_batch_becomes_records_series_and_points(tracked, make_record):
@@ -168,7 +168,7 @@ def test_compute_that_is_not_known_stays_unknown(tracked, make_record):
     )
 
     ingest.store_records(tracked, [known, unknown])
-    assert summaries.rebuild([tracked.pk]) >= 0
+    assert services.rebuild([tracked.pk]) >= 0
 
     points = Point.objects.order_by("seq").values_list("device_hours", "flops", "tokens")
     assert [p[0] is None for p in points] == [False, True]

@@ -5,7 +5,7 @@ import pytest
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.record.recipes.models import Revision
 from webapp.record.runs.launch import LaunchRequest
-from webapp.record.runs.launch_seeds import launch_seeds
+from webapp.record.runs.launch_set import launch_seeds
 from webapp.record.runs.models import Dispatch, Run
 from webapp.record.runs.pace import devices_of, pace_of
 

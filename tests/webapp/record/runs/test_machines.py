@@ -6,8 +6,8 @@ import pytest
 
 from training.records import Record
 from webapp.record.runs.ingest import store_records
-from webapp.record.runs.machines import figure_of, figures_of, lines_of, width_for
 from webapp.record.runs.selectors import latest_values, metric_names
+from webapp.record.runs.timeline import figure_of, figures_of, lines_of, width_for
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 CPU = "system/a/host/cpu_fraction"

@@ -9,7 +9,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.record.runs import lifecycle, observation, retrying
+from webapp.record.runs import lifecycle, observation
 from webapp.record.runs.models import Attempt, Dispatch, Run, State, Transition
 from webapp.record.runs.observation import (
     JobStatus,
@@ -201,7 +201,7 @@ def test_the_number_of_queries_does_not_grow_with_the_runs(launch_one):
         known = {name_of(run): JobStatus(said[i % 5], "exit code 75") for i, run in enumerate(runs)}
         with CaptureQueriesContext(connection) as seen:
             look(known)
-            retrying.retry_failed(())
+            lifecycle.retry_failed(())
             observation.stop_orphans(known, unfinished_attempts())
         return len(seen)
 

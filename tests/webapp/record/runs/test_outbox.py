@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from webapp.base.errors import NoRoom
-from webapp.record.runs import bulk, drafts, launch, lifecycle, outbox, retrying
+from webapp.record.runs import bulk, deleting, launch, lifecycle, outbox
 from webapp.record.runs.models import Dispatch, Run, State
 
 HELD = "waits for room on the disk of HEADROOM_HOME: 1,024 TiB must stay free"
@@ -46,7 +46,7 @@ def test_what_a_person_begins_is_refused_and_stays_as_it_was(launch_one, user, i
 
     for begin in (
         lambda: launch_one(seed=2),
-        lambda: drafts.launch_draft(draft, user=user),
+        lambda: deleting.launch_draft(draft, user=user),
         lambda: launch.resume_run(failed, user=user),
     ):
         with pytest.raises(NoRoom, match=r"are free .* and 1,024 TiB must stay free") as caught:
@@ -57,7 +57,7 @@ def test_what_a_person_begins_is_refused_and_stays_as_it_was(launch_one, user, i
 
     launch_one(seed=3, draft=True)  # writes nothing
     is_full(False)
-    for run, begin in ((draft, drafts.launch_draft), (failed, launch.resume_run)):
+    for run, begin in ((draft, deleting.launch_draft), (failed, launch.resume_run)):
         run.refresh_from_db()
         begin(run, user=user)
         assert run.state == State.QUEUED
@@ -76,7 +76,7 @@ def test_of_many_that_are_resumed_each_is_told(launch_one, user, project, is_ful
 def test_a_retry_waits_for_room_however_long_and_goes_on(launch_one, is_full):
     run = ended(launch_one(), infrastructure=True)
     is_full(True)
-    assert retrying.retry_failed(()) == 1
+    assert lifecycle.retry_failed(()) == 1
     time_is_over()
 
     assert lifecycle.claim_dispatches() == []
@@ -86,7 +86,7 @@ def test_a_retry_waits_for_room_however_long_and_goes_on(launch_one, is_full):
         assert lifecycle.claim_dispatches() == []
         time_is_over()
     assert lifecycle.claim_dispatches() == []
-    assert retrying.retry_failed(()) == 0
+    assert lifecycle.retry_failed(()) == 0
     again = Run.objects.get(pk=run.pk)
     assert (again.version, again.retries, Dispatch.objects.get(run=run, attempt=2).tries) == (
         run.version,

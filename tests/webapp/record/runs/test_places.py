@@ -7,7 +7,7 @@ from django.db import connection
 
 from tests.launching import launched
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
-from webapp.record.runs import drafts, extending, ingest, launch, lifecycle, places
+from webapp.record.runs import deleting, ingest, launch, lifecycle, places
 from webapp.record.runs.models import Run, State
 
 
@@ -214,20 +214,20 @@ def test_a_draft_reaches_nothing_until_it_is_launched(launch_one, user):
     assert (run.state, run.attempts.count(), claimed()) == (State.DRAFT, 0, [])
     with pytest.raises(Conflict, match="is a draft"):
         lifecycle.cancel_run(run, user=user)
-    drafts.launch_draft(run, user=user)
+    deleting.launch_draft(run, user=user)
     assert (run.state, run.attempts.count(), claimed()) == (State.QUEUED, 1, [0])
-    for again in (drafts.launch_draft, drafts.delete_draft):
+    for again in (deleting.launch_draft, deleting.delete_draft):
         with pytest.raises(Conflict, match="no draft any more"):
             again(run, user=user)
 
 
 def test_a_draft_is_deleted_for_good(launch_one, user):
     run = launch_one(draft=True)
-    drafts.delete_draft(run, user=user)
+    deleting.delete_draft(run, user=user)
 
     assert not Run.objects.exists()
     with pytest.raises(Conflict, match="deleted already"):
-        drafts.delete_draft(run, user=user)
+        deleting.delete_draft(run, user=user)
 
 
 def test_a_draft_whose_model_has_gone_is_refused(launch_one, user, model_folder):
@@ -237,7 +237,7 @@ def test_a_draft_whose_model_has_gone_is_refused(launch_one, user, model_folder)
     shutil.rmtree(model_folder)
 
     with pytest.raises(InvalidInput) as caught:
-        drafts.launch_draft(run, user=user)
+        deleting.launch_draft(run, user=user)
 
     run.refresh_from_db()
     assert (caught.value.field, run.state) == ("model", State.DRAFT)
@@ -252,9 +252,9 @@ def test_a_running_run_gets_more_through_the_outbox(launch_one, user, make_recor
         lifecycle.dispatch_done(dispatch)
     lifecycle.report_started(run, attempt=1)
 
-    extending.extend_run(run, 1.0, user=user)
+    lifecycle.extend_run(run, 1.0, user=user)
     (first,) = lifecycle.claim_dispatches()
-    extending.extend_run(run, 2.0, user=user)  # while the first is on its way
+    lifecycle.extend_run(run, 2.0, user=user)  # while the first is on its way
     lifecycle.dispatch_done(first)
     (second,) = lifecycle.claim_dispatches()
     lifecycle.dispatch_done(second)
@@ -268,7 +268,7 @@ def test_a_run_that_used_its_budget_goes_on_to_the_new_one(launch_one, user, mak
     ingest.store_records(run, [make_record(1, {"a": 1.0}, hours=0.5)])
     lifecycle.report_finished(run, attempt=1, state="succeeded")
 
-    extending.extend_run(run, 1.0, user=user)
+    lifecycle.extend_run(run, 1.0, user=user)
     launch.resume_run(run, user=user)
 
     (dispatch,) = [d for d in lifecycle.claim_dispatches() if d.attempt == 2]
@@ -291,7 +291,7 @@ def test_a_budget_below_what_is_spent_or_there_is_refused_with_figures(
     ingest.store_records(run, [make_record(1, {"a": 1.0}, hours=0.25)])
 
     with pytest.raises(InvalidInput) as caught:
-        extending.extend_run(run, hours, user=user)
+        lifecycle.extend_run(run, hours, user=user)
 
     assert (caught.value.field, words in caught.value.message) == ("budget_hours", True)
     assert Run.objects.get(pk=run.pk).budget_hours == 0.5
@@ -299,22 +299,22 @@ def test_a_budget_below_what_is_spent_or_there_is_refused_with_figures(
 
 def test_what_cannot_be_extended(launch_one, tracked, user, quota):
     with pytest.raises(Conflict, match="trains elsewhere"):
-        extending.extend_run(tracked, 1.0, user=user)
+        lifecycle.extend_run(tracked, 1.0, user=user)
     with pytest.raises(Conflict, match="is a draft"):
-        extending.extend_run(launch_one(draft=True), 1.0, user=user)
+        lifecycle.extend_run(launch_one(draft=True), 1.0, user=user)
     run = launch_one(seed=1, budget_hours=0.5)
     quota(1.0)
     with pytest.raises(InvalidInput, match="quota has 0.5 device-hours left, and this asks for 1:"):
-        extending.extend_run(run, 1.5, user=user)
+        lifecycle.extend_run(run, 1.5, user=user)
 
 
 def test_of_two_who_extend_one_is_told_of_the_other(launch_one, user):
     run = launch_one(budget_hours=0.5)
     mine, theirs = Run.objects.get(pk=run.pk), Run.objects.get(pk=run.pk)
-    extending.extend_run(theirs, 2.0, user=user)
+    lifecycle.extend_run(theirs, 2.0, user=user)
 
     with pytest.raises(Conflict, match="it is 2 device-hours now"):
-        extending.extend_run(mine, 1.0, user=user)
+        lifecycle.extend_run(mine, 1.0, user=user)
 
 
 def test_a_recipe_of_a_newer_version_waits_and_says_so(launch_one):

@@ -3,8 +3,8 @@
 import pytest
 
 from webapp.base.errors import InvalidInput
+from webapp.record.runs.ingest import note_refused, refused_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.refusals import note_refused, refused_of
 
 
 def told(run, attempt=1, records=0, values=0, reason="step is too large"):

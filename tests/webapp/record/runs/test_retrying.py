@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from webapp.record.runs import ingest, launch, lifecycle, retrying
+from webapp.record.runs import ingest, launch, lifecycle
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
 
 
@@ -41,8 +41,8 @@ def test_the_next_attempt_waits_and_goes_on_from_the_checkpoint(failed):
     run = failed()
     now = timezone.now()
 
-    assert retrying.retry_failed(()) == 1
-    assert retrying.retry_failed(()) == 0
+    assert lifecycle.retry_failed(()) == 1
+    assert lifecycle.retry_failed(()) == 0
 
     run.refresh_from_db()
     dispatch = Dispatch.objects.get(run=run, attempt=2)
@@ -58,7 +58,7 @@ def test_the_next_attempt_waits_and_goes_on_from_the_checkpoint(failed):
 def test_a_failure_of_the_recipe_is_final(failed):
     run = failed(infrastructure=False)
 
-    assert retrying.retry_failed(()) == 0
+    assert lifecycle.retry_failed(()) == 0
     run.refresh_from_db()
     assert run.state == State.FAILED
 
@@ -66,7 +66,7 @@ def test_a_failure_of_the_recipe_is_final(failed):
 def test_the_limit_holds_and_a_resume_counts_anew(failed):
     run = failed()
     waits = []
-    while retrying.retry_failed(()):
+    while lifecycle.retry_failed(()):
         waits.append(
             Dispatch.objects.get(run=run, attempt=run.attempt_number + 1).claimed_until - timezone.now()
         )
@@ -77,21 +77,21 @@ def test_the_limit_holds_and_a_resume_counts_anew(failed):
     launch.resume_run(run, user=None)
     assert run.retries == 0
     fail(run)
-    assert retrying.retry_failed(()) == 1
+    assert lifecycle.retry_failed(()) == 1
 
 
 @pytest.mark.parametrize(("retries", "expected"), [(0, 0), (1, 1), (None, 1)])
 def test_a_run_says_how_often(failed, retries, expected):
     failed(retries=retries)
 
-    assert retrying.retry_failed(()) == expected
+    assert lifecycle.retry_failed(()) == expected
 
 
 def test_the_installation_says_how_often(failed, settings):
     settings.RETRIES = 0
     failed()
 
-    assert retrying.retry_failed(()) == 0
+    assert lifecycle.retry_failed(()) == 0
 
 
 def test_a_lost_run_is_retried_unless_ray_still_has_its_job(failed):
@@ -99,8 +99,8 @@ def test_a_lost_run_is_retried_unless_ray_still_has_its_job(failed):
     Run.objects.filter(pk=run.pk).update(state=State.LOST)
     Attempt.objects.filter(run=run).update(state=State.LOST)
 
-    assert retrying.retry_failed({f"run-{run.pk}-a1"}) == 0
-    assert retrying.retry_failed(()) == 1
+    assert lifecycle.retry_failed({f"run-{run.pk}-a1"}) == 0
+    assert lifecycle.retry_failed(()) == 1
 
 
 def test_what_somebody_stopped_archived_or_spent_stays_as_it_is(failed, make_record):
@@ -110,16 +110,16 @@ def test_what_somebody_stopped_archived_or_spent_stays_as_it_is(failed, make_rec
     ingest.store_records(spent, [make_record(1, {"a": 1.0}, hours=0.5)])
     Attempt.objects.filter(run=old).update(ended_at=timezone.now() - timedelta(hours=2))
 
-    assert retrying.retry_failed(()) == 0
+    assert lifecycle.retry_failed(()) == 0
 
 
 def test_a_waiting_retry_can_be_cancelled(failed, user):
     run = failed()
-    retrying.retry_failed(())
+    lifecycle.retry_failed(())
     run.refresh_from_db()
 
     lifecycle.cancel_run(run, user=user)
 
     assert run.state == State.CANCELLED
-    assert retrying.retry_failed(()) == 0
+    assert lifecycle.retry_failed(()) == 0
     assert not Dispatch.objects.filter(done_at=None).exists()

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from tests.launching import tracked_run
 from training.records import Record
 from webapp.record.runs import ingest, lifecycle
-from webapp.record.runs.sampling import sampled_of_runs, sampled_points
-from webapp.record.runs.thinning import LARGEST, LAST, SMALLEST, choose, newest
+from webapp.record.runs.sampling import (
+    LARGEST,
+    LAST,
+    SMALLEST,
+    choose,
+    newest,
+    sampled_of_runs,
+    sampled_points,
+)
 
 RATE = "eval/pass_rate"
 

@@ -9,11 +9,10 @@ from django.db import connection
 
 from tests.launching import tracked_run
 from webapp.record.runs import ingest, lifecycle
+from webapp.record.runs.ingest import thinned
 from webapp.record.runs.models import Run, Summary
-from webapp.record.runs.summaries import thinned
 from webapp.science.curves.models import Fit
-from webapp.science.curves.services import refit
-from webapp.science.curves.summaries import rebuild, rebuild_all
+from webapp.science.curves.services import rebuild, rebuild_all, refit
 
 RATE = "eval/pass_rate"
 

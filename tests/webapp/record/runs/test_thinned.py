@@ -3,8 +3,7 @@
 import pytest
 
 from webapp.record.runs import ingest
-from webapp.record.runs.sampling import thinned_series
-from webapp.record.runs.thinning import MAX_POINTS
+from webapp.record.runs.sampling import MAX_POINTS, thinned_series
 
 
 @pytest.mark.parametrize(

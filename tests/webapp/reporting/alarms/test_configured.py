@@ -5,8 +5,13 @@ import json
 import pytest
 from django.core import checks
 
-from webapp.record.alarm_rules.configured import AlarmSettingsError, rules, rules_by_name, watched_metrics
-from webapp.record.alarm_rules.rules import DEFAULTS
+from webapp.record.alarm_rules.rules import (
+    DEFAULTS,
+    AlarmSettingsError,
+    rules,
+    rules_by_name,
+    watched_metrics,
+)
 
 
 def test_nothing_set_is_the_defaults(settings):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from webapp.record.alarm_rules.rules import DEFAULTS, Comparison, Level, Rule
-from webapp.record.runs.thinning import MAX_POINTS
+from webapp.record.runs.sampling import MAX_POINTS
 from webapp.reporting.alarms.judge import Watched, episodes_of, judge, judge_all, limit_of
 
 RULES = {rule.name: rule for rule in DEFAULTS}

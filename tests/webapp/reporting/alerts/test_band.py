@@ -10,7 +10,7 @@ from scaling import curve
 from tests.deep import IS_DEEP
 from webapp.reporting.alerts.band import ALPHA, Known, departures
 from webapp.reporting.alerts.events import streaks
-from webapp.science.curves.forecasts import forecast_of, read
+from webapp.science.curves.fitting import forecast_of, read
 
 NOISE = 0.01
 

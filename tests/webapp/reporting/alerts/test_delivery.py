@@ -18,11 +18,10 @@ from webapp.base.mail import mail_settings
 from webapp.base.sealing import Unreadable, seal, unseal
 from webapp.identity.accounts.models import Membership, Role
 from webapp.record.runs import lifecycle
-from webapp.reporting.alerts import channels, delivery, outbox
-from webapp.reporting.alerts.defaults import ensure_defaults
-from webapp.reporting.alerts.firing import check_changed
+from webapp.reporting.alerts import channels, delivery
+from webapp.reporting.alerts.firing import check_changed, notify
 from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing, Notice
-from webapp.reporting.alerts.notices import notify
+from webapp.reporting.alerts.rules import ensure_defaults
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +41,7 @@ def fire(channel, text="one, seed 0: has failed", *, now=None, critical=False, u
         rule_name="a rule", project=project, owner=channel.owner, episode=text, text=text, url="/runs/abc",
         critical=critical, happened_at=timezone.now(),
     )  # fmt: skip
-    outbox.enqueue(firing, [channel], now)
+    delivery.enqueue(firing, [channel], now)
     return firing
 
 
@@ -157,7 +156,7 @@ def test_what_may_get_better_is_tried_again_and_what_may_not_is_not(webhook, rec
 
 
 def test_a_server_that_does_not_answer_in_time_is_tried_again(webhook, receiver, monkeypatch):
-    monkeypatch.setattr("webapp.reporting.alerts.senders.TIMEOUT_S", 0.3)
+    monkeypatch.setattr("webapp.reporting.alerts.delivery.TIMEOUT_S", 0.3)
     receiver.delay = 1.5
     fire(webhook[0])
     delivery.deliver_due()
@@ -178,14 +177,14 @@ def test_a_redirect_to_a_private_address_is_refused(webhook, receiver):
 def test_after_many_tries_it_is_given_up(webhook, receiver):
     receiver.status = 500
     fire(webhook[0])
-    Delivery.objects.update(tries=outbox.MAX_TRIES - 1)
+    Delivery.objects.update(tries=delivery.MAX_TRIES - 1)
     delivery.deliver_due()
 
     assert Delivery.objects.get().state == "failed"
 
 
 def test_waits_double_and_end_within_a_day():
-    waits = [outbox.wait_after(tries, 0.5) for tries in range(1, outbox.MAX_TRIES)]
+    waits = [delivery.wait_after(tries, 0.5) for tries in range(1, delivery.MAX_TRIES)]
 
     assert (
         waits[0] == timedelta(seconds=30)
@@ -193,7 +192,7 @@ def test_waits_double_and_end_within_a_day():
         and waits[-1] == timedelta(hours=4)
     )
     assert timedelta(hours=12) < sum(waits, timedelta()) * 1.2 < timedelta(days=1)
-    assert outbox.wait_after(1, 0.0) < waits[0] < outbox.wait_after(1, 1.0)
+    assert delivery.wait_after(1, 0.0) < waits[0] < delivery.wait_after(1, 1.0)
 
 
 def test_a_dead_hook_is_paused_says_so_once_and_goes_on_when_asked(user, project, webhook, receiver):
@@ -302,9 +301,9 @@ def test_two_workers_at_once_send_each_once(webhook, receiver):
 
 def test_a_claim_of_a_worker_that_died_is_taken_over(webhook, receiver):
     fire(webhook[0])
-    (row,) = outbox.claim()
-    assert outbox.claim() == []
-    (again,) = outbox.claim(timezone.now() + timedelta(seconds=61))
+    (row,) = delivery.claim()
+    assert delivery.claim() == []
+    (again,) = delivery.claim(timezone.now() + timedelta(seconds=61))
     assert again.pk == row.pk
 
 

@@ -16,9 +16,8 @@ from webapp.record.runs.launch import resume_run
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.services import judge_run
 from webapp.reporting.alerts import firing
-from webapp.reporting.alerts.defaults import DEFAULTS, ensure_defaults, ensure_for_everybody
 from webapp.reporting.alerts.models import AlertRule, Firing, Notice, Watch
-from webapp.reporting.alerts.rules import turn
+from webapp.reporting.alerts.rules import DEFAULTS, ensure_defaults, ensure_for_everybody, turn
 from webapp.science.curves.models import Fit
 from webapp.science.curves.services import refit
 

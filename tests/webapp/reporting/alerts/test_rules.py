@@ -14,10 +14,9 @@ from webapp.identity.audit.models import Event
 from webapp.record.runs import lifecycle
 from webapp.record.runs.filtering import FilterError
 from webapp.reporting.alerts import channels, conditions, rules
-from webapp.reporting.alerts.defaults import ensure_defaults
 from webapp.reporting.alerts.models import AlertRule
 from webapp.reporting.alerts.preview import preview
-from webapp.reporting.alerts.rules import Wanted
+from webapp.reporting.alerts.rules import Wanted, ensure_defaults
 
 pytestmark = pytest.mark.django_db
 

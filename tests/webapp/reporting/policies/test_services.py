@@ -4,14 +4,13 @@ import pytest
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
-from webapp.interfaces.pages.run.policies import acted
+from webapp.interfaces.pages.run.logs import acted
 from webapp.record.runs import launch, lifecycle
 from webapp.record.runs.models import Dispatch, Summary
 from webapp.reporting.alarms.services import judge_run
 from webapp.reporting.alerts.models import Notice
 from webapp.reporting.policies import services
-from webapp.reporting.policies.kinds import DEFAULTS, KINDS, kind_of_alarm
-from webapp.reporting.policies.models import PolicyAction
+from webapp.reporting.policies.models import DEFAULTS, KINDS, PolicyAction, kind_of_alarm
 from webapp.reporting.policies.selectors import policy_of, project_policy
 from webapp.reporting.policies.services import act_on, set_project_policy, set_run_policy, sweep
 

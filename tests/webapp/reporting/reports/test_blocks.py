@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.reporting.reports.blocks import KEYS, Ask, Problem, parse, text_of
-from webapp.reporting.reports.document import asks, problems, read
+from webapp.reporting.reports.document import KEYS, Ask, Problem, asks, parse, problems, read, text_of
 
 
 def test_a_chart_is_read():

@@ -13,9 +13,8 @@ from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Question, curve_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.run import history
-from webapp.science.curves.run.forms_table import forms_payload
 from webapp.science.curves.run.history import hindsight_rows, history_payload, whole_fits
-from webapp.science.curves.run.window_table import sensible_windows, window_payload
+from webapp.science.curves.run.window_table import forms_payload, sensible_windows, window_payload
 from webapp.science.curves.services import refit
 
 HOURS = AXES["device_hours"]

@@ -9,7 +9,7 @@ import scaling
 from scaling import course
 from webapp.record.runs.models import Point
 from webapp.science.curves import services
-from webapp.science.curves.forecasts import read
+from webapp.science.curves.fitting import read
 from webapp.science.curves.models import Fit
 
 

@@ -10,12 +10,10 @@ from scaling import curve, seeds
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Point, Run
 from webapp.science.curves import estimates, services
-from webapp.science.curves.bulk import thinned_curves
 from webapp.science.curves.comparison import odds
-from webapp.science.curves.comparison.choice import choose
 from webapp.science.curves.comparison.compare import comparison, entries_of
-from webapp.science.curves.comparison.entries import with_fits
-from webapp.science.curves.fitting import Question, curve_of, curves_of, fit_curve
+from webapp.science.curves.comparison.entries import choose, with_fits
+from webapp.science.curves.fitting import Question, curve_of, curves_of, fit_curve, thinned_curves
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking.variation import forecast_now
 from webapp.science.curves.selectors import latest_fits

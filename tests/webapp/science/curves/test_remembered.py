@@ -1,7 +1,7 @@
 """Stored fits that a process remembers: always of the newest row, and read once."""
 
 from webapp.record.runs.models import Point
-from webapp.science.curves import estimates, remembered, services
+from webapp.science.curves import estimates, services
 from webapp.science.curves.models import Fit
 from webapp.science.curves.selectors import latest_fits
 
@@ -20,11 +20,11 @@ def without_arrays(fit):
 def test_a_run_that_was_fitted_anew_is_read_anew(make_run):
     run = make_run()
     services.refit(run.pk)
-    before = remembered.latest([run.pk])[run.pk]
+    before = estimates.latest([run.pk])[run.pk]
 
     add_point(run, 9.0, 0.6)
     services.refit(run.pk)
-    after = remembered.latest([run.pk])[run.pk]
+    after = estimates.latest([run.pk])[run.pk]
 
     assert (before.fit.n + 1, before.fit.window[1]) == (after.fit.n, 8.0)
     stored = latest_fits([run.pk], outlooks=True)[run.pk]
@@ -39,9 +39,9 @@ def test_what_is_known_is_not_read_again(make_run, django_assert_num_queries):
         services.refit(run_id)
 
     with django_assert_num_queries(2):
-        first = remembered.latest(runs)
+        first = estimates.latest(runs)
     with django_assert_num_queries(1):
-        assert remembered.latest(runs) == first
+        assert estimates.latest(runs) == first
     assert set(first) == set(runs[:2])
 
 
@@ -52,7 +52,7 @@ def test_halfway_is_the_newest_that_had_seen_no_more(make_run):
     add_point(run, 20.0, 0.6)
     services.refit(run.pk)
 
-    assert remembered.halfway({run.pk: 10.0})[run.pk].pk == early.pk
-    assert remembered.halfway({run.pk: 20.0})[run.pk].pk > early.pk
-    assert remembered.halfway({run.pk: 7.9}) == {}
-    assert remembered.halfway({}) == {}
+    assert estimates.halfway({run.pk: 10.0})[run.pk].pk == early.pk
+    assert estimates.halfway({run.pk: 20.0})[run.pk].pk > early.pk
+    assert estimates.halfway({run.pk: 7.9}) == {}
+    assert estimates.halfway({}) == {}

@@ -10,7 +10,7 @@ from tests.webapp.interfaces.pages.addresses import make_prediction
 from webapp.record.recipes.models import Revision
 from webapp.record.runs.models import Run
 from webapp.science.decisions.models import Entry
-from webapp.science.decisions.moment import said
+from webapp.science.decisions.services import said
 
 STATE = {
     "run_state": "running", "pass_rate": 0.5, "stderr": 0.01, "used_hours": 8.0, "budget_hours": 16.0, "forecast": None,

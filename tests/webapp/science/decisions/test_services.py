@@ -11,8 +11,7 @@ from webapp.record.recipes.models import Revision
 from webapp.science.curves.selectors import latest_fits
 from webapp.science.decisions import selectors
 from webapp.science.decisions.models import Entry
-from webapp.science.decisions.moment import said
-from webapp.science.decisions.services import decide
+from webapp.science.decisions.services import decide, said
 from webapp.science.predictions.services import withdraw
 from webapp.science.studies.models import Arm, Study, StudyRun
 

@@ -9,7 +9,7 @@ from tests.webapp.science.predictions.conftest import add_points
 from webapp.base.errors import InvalidInput
 from webapp.science.predictions import selectors, services
 from webapp.science.predictions.calibration import calibration, forecasters, horizon_of
-from webapp.science.predictions.scoring import score_run
+from webapp.science.predictions.judging import score_run
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from tests.webapp.science.predictions.conftest import add_points, rate
 from webapp.science.predictions import services
+from webapp.science.predictions.judging import score_run
 from webapp.science.predictions.models import Outcome, Prediction, Review
-from webapp.science.predictions.scoring import score_run
 
 
 def judge_deletions():

@@ -13,8 +13,8 @@ from webapp.base.errors import Conflict
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.models import Run
 from webapp.science.predictions import services
+from webapp.science.predictions.judging import score_run
 from webapp.science.predictions.models import Outcome, Prediction
-from webapp.science.predictions.scoring import score_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,8 +10,8 @@ from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.reporting.alerts.models import Notice
 from webapp.science.predictions import selectors, services
+from webapp.science.predictions.judging import score_run
 from webapp.science.predictions.models import Prediction, Review, ReviewRequest
-from webapp.science.predictions.scoring import score_run
 
 
 def status(prediction):

@@ -10,7 +10,7 @@ from webapp.reporting.alerts import firing
 from webapp.reporting.alerts.models import AlertRule, Firing
 from webapp.reporting.alerts.rules import Wanted, create_rule
 from webapp.science.curves import words
-from webapp.science.predictions.scoring import score_run
+from webapp.science.predictions.judging import score_run
 
 
 @pytest.fixture

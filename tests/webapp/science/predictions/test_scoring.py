@@ -16,8 +16,8 @@ from webapp.record.runs.models import Attempt, Point, Run, State
 from webapp.reporting.alerts.models import Notice
 from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.predictions import judging, services
+from webapp.science.predictions.judging import score_all, score_run
 from webapp.science.predictions.models import Outcome, Pending, Prediction
-from webapp.science.predictions.scoring import score_all, score_run
 from webapp.science.predictions.selectors import prediction_by_id, status_of
 
 
@@ -250,7 +250,7 @@ def test_one_broken_claim_keeps_no_other_from_its_score(freeze, run, monkeypatch
             raise RuntimeError("broken")
         return whole(prediction, by)
 
-    monkeypatch.setattr("webapp.science.predictions.scoring.judge", judge)
+    monkeypatch.setattr("webapp.science.predictions.judging.judge", judge)
     with caplog.at_level(logging.CRITICAL):
         made = score_run(run.pk)
 

@@ -6,8 +6,8 @@ from tests.webapp.science.predictions.conftest import add_points
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.record.runs.models import Run, State
 from webapp.science.predictions import selectors, services
+from webapp.science.predictions.judging import score_run
 from webapp.science.predictions.models import Prediction
-from webapp.science.predictions.scoring import score_run
 
 
 def life(prediction):

@@ -6,8 +6,7 @@ import pytest
 
 from tests.webapp.science.studies.conftest import TINY
 from webapp.record.runs.models import Run
-from webapp.science.studies.estimate import duration, estimate, pace_of
-from webapp.science.studies.planning import plan
+from webapp.science.studies.planning import duration, estimate, pace_of, plan
 
 
 def test_without_earlier_runs_it_says_that_nothing_is_known(project, model_folder):

@@ -7,7 +7,7 @@ from typing import Any
 
 from webapp.interfaces.imports.readers import table
 from webapp.interfaces.imports.readers.building import shown
-from webapp.interfaces.imports.readers.lines import MAX_LINE, Lines
+from webapp.interfaces.imports.readers.found import MAX_LINE, Lines
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Preview
 from webapp.interfaces.imports.readers.wandb_chart import ChartTable, is_chart
 

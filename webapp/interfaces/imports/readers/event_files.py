@@ -17,8 +17,7 @@ from webapp.interfaces.imports.readers.found import (
     inside,
     line_of,
 )
-from webapp.interfaces.imports.readers.framing import tf_records
-from webapp.interfaces.imports.readers.protobufs import DecodeError, Event
+from webapp.interfaces.imports.readers.framing import DecodeError, Event, tf_records
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
 
 MAX_GROUP = 1000  # metrics of one row

@@ -1,11 +1,15 @@
-"""What several readers do alike: files of a folder, what a configuration says, items that belong together."""
+"""What several readers do alike: files of a folder, what a configuration says, items that belong together.
 
+Lines of a text file, none of them longer than memory allows.
+"""
+
+import codecs
 import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Row
 
@@ -13,6 +17,7 @@ Item = TypeVar("Item")
 PART = 2**32  # rows of the second file of a run count on from here, of the third from twice as many
 TORN = "ends in the middle of a record, as after a crash; what is whole was read."
 MODEL_NAMES = ("model_name_or_path", "model_name", "model", "actor_rollout_ref.model.path")
+MAX_LINE = 4 * 1024 * 1024
 
 
 def files_below(folder: Path, is_wanted: Callable[[str], bool], without: tuple[str, ...] = ()) -> list[Path]:
@@ -94,3 +99,38 @@ def grouped(items: Iterator[Item], belong: Callable[[list[Item], Item], bool]) -
         group.append(item)
     if group:
         yield group
+
+
+class Lines:
+    """Iterates over lines as text, with their ends. `line`: how many were read; `offset`: bytes of them. Raises
+    BadSource for one that is too long or not UTF-8."""
+
+    def __init__(self, file: str, opened: BinaryIO, offset: int = 0, line: int = 0) -> None:
+        self._file, self._opened = file, opened
+        self.offset, self.line = offset, line
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        raw = self._opened.readline(MAX_LINE + 1)
+        if not raw:
+            raise StopIteration
+        self.offset += len(raw)
+        self.line += 1
+        if len(raw) > MAX_LINE:
+            raise BadSource(self._file, self.line, f"This line is longer than {MAX_LINE} bytes.")
+        if self.line == 1:
+            raw = self._without_mark(raw)
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            raise BadSource(self._file, self.line, "This line is not UTF-8.") from None
+        if "\0" in text:
+            raise BadSource(self._file, self.line, "This line has a null byte: this is no text.")
+        return text
+
+    def _without_mark(self, raw: bytes) -> bytes:
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise BadSource(self._file, 1, "The file is UTF-16; save it as UTF-8.")
+        return raw.removeprefix(codecs.BOM_UTF8)

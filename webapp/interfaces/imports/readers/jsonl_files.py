@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from webapp.interfaces.imports.readers.building import Builder, Dialect, moment, numbers
-from webapp.interfaces.imports.readers.found import TORN, files_below, inside
-from webapp.interfaces.imports.readers.lines import Lines
+from webapp.interfaces.imports.readers.found import TORN, Lines, files_below, inside
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
 
 SEAL = ',"crc":"'

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from webapp.interfaces.imports.readers.building import Builder, Dialect, finite, only_pass_rates
+from webapp.interfaces.imports.readers.building import (
+    Builder,
+    Dialect,
+    devices_of_config,
+    finite,
+    only_pass_rates,
+)
 from webapp.interfaces.imports.readers.found import (
     grouped,
     model_of,
@@ -14,7 +20,6 @@ from webapp.interfaces.imports.readers.found import (
     seed_of,
 )
 from webapp.interfaces.imports.readers.rows import FoundRun, Options, Row
-from webapp.interfaces.imports.readers.totals import devices_of_config
 
 STATES = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}
 MAX_METRICS = 10_000

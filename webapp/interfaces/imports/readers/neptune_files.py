@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from headroom.adapters.naming import VERL_BESIDE
-from webapp.interfaces.imports.readers.building import Builder, Dialect, number, only_pass_rates
+from webapp.interfaces.imports.readers.building import (
+    TOTALS,
+    VERL_STEP,
+    VERL_TOKENS,
+    Builder,
+    Dialect,
+    devices_of_config,
+    number,
+    only_pass_rates,
+)
 from webapp.interfaces.imports.readers.found import files_below, inside, line_of, model_of, seed_of
 from webapp.interfaces.imports.readers.parquet_file import ParquetTable
 from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Row
-from webapp.interfaces.imports.readers.totals import TOTALS, VERL_STEP, VERL_TOKENS, devices_of_config
 
 VALUES = {  # attribute_type of a parameter -> its column
     "float": "float_value", "int": "int_value", "string": "string_value", "bool": "bool_value",

@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from webapp.interfaces.imports.readers.building import Builder, Dialect, Values, numbers
+from webapp.interfaces.imports.readers.building import Builder, Dialect, Values, devices_of_config, numbers
 from webapp.interfaces.imports.readers.found import TORN, files_below, inside, line_of, model_of, seed_of
-from webapp.interfaces.imports.readers.framing import wandb_records
-from webapp.interfaces.imports.readers.protobufs import DecodeError, WandbRecord
+from webapp.interfaces.imports.readers.framing import DecodeError, WandbRecord, wandb_records
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
-from webapp.interfaces.imports.readers.totals import devices_of_config
 
 GLOBAL_STEP = "train/global_step"  # of transformers, which logs without a step of its own
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -18,8 +18,8 @@ from webapp.base.errors import InvalidInput, sentence
 from webapp.base.plain_yaml import strange
 from webapp.interfaces.pages.launching.specs import by_path, sections
 from webapp.interfaces.pages.launching.values import Config
-from webapp.record.recipes.hints import parameters_of
-from webapp.record.recipes.places import check_model_place, misplaced
+from webapp.record.recipes.selectors import parameters_of
+from webapp.record.recipes.services import check_model_place, misplaced
 from webapp.record.runs.bounds import check_budget
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on

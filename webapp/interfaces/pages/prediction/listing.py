@@ -1,4 +1,7 @@
-"""The list of predictions: its parts, filter, order, and the rows as CSV. A constant number of queries."""
+"""The list of predictions: its parts, filter, order, and the rows as CSV. A constant number of queries.
+
+What a prediction says otherwise than the one that it replaces.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +12,9 @@ from django.http import QueryDict
 
 from webapp.base.times import utc
 from webapp.identity.accounts.models import Project, User
+from webapp.science.curves.axes import AXES
 from webapp.science.predictions import selectors
+from webapp.science.predictions.claims import STATEMENTS, Statement, claim_of
 from webapp.science.predictions.models import Outcome, Prediction
 from webapp.science.predictions.status import REVIEWS, with_status
 
@@ -23,6 +28,15 @@ SORTS: dict[str, tuple[str, list[Any]]] = {
 
 
 MOST_OF_RUN = 8
+CSV_COLUMNS = (
+    "id", "created_at", "author", "run", "recipe", "revision", "task", "model", "metric", "x", "window_lo", "cutoff",
+    "known_until", "form", "data_digest", "statement", "target", "level", "value", "lo", "hi", "rival", "probability",
+    "life", "review", "replaces", "withdrawn_at", "outcome_run", "actual", "actual_lo", "actual_hi", "error", "inside",
+    "interval_score", "happened", "probability_score", "reasons",
+)  # fmt: skip
+OF_OUTCOME = (
+    "actual", "actual_lo", "actual_hi", "error", "inside", "interval_score", "happened", "probability_score",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,17 +137,6 @@ def choices_of(project: Project) -> dict[str, list[tuple[str, str]]]:
     return {"authors": [(name, name) for name in authors], "recipes": list(named)}
 
 
-CSV_COLUMNS = (
-    "id", "created_at", "author", "run", "recipe", "revision", "task", "model", "metric", "x", "window_lo", "cutoff",
-    "known_until", "form", "data_digest", "statement", "target", "level", "value", "lo", "hi", "rival", "probability",
-    "life", "review", "replaces", "withdrawn_at", "outcome_run", "actual", "actual_lo", "actual_hi", "error", "inside",
-    "interval_score", "happened", "probability_score", "reasons",
-)  # fmt: skip
-OF_OUTCOME = (
-    "actual", "actual_lo", "actual_hi", "error", "inside", "interval_score", "happened", "probability_score",
-)  # fmt: skip
-
-
 def csv_rows(predictions: Iterable[Prediction]) -> Iterable[list[Any]]:
     """One row an outcome, or one for a prediction without any, in the order of CSV_COLUMNS; unrounded."""
     for one in predictions:
@@ -163,3 +166,41 @@ def of_run(project: Project, run: str) -> list[Prediction]:
     if not Prediction.objects.filter(project=project, run=run).exists():
         return []
     return list(named(selectors.predictions_of(project, run=run))[:MOST_OF_RUN])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that a prediction says otherwise than the one it replaces."""
+
+    what: str
+    before: str
+    now: str
+
+
+def differences(old: Prediction, new: Prediction) -> list[Difference]:
+    """What changed from a prediction to the one that replaces it; what stayed is left out."""
+    return [
+        Difference(what, before, now)
+        for (what, before), (_, now) in zip(_facts(old), _facts(new), strict=True)
+        if before != now
+    ]
+
+
+def _facts(prediction: Prediction) -> list[tuple[str, str]]:
+    claim, axis = claim_of(prediction), AXES[prediction.x]
+    start = "the start" if prediction.window_lo is None else axis.amount(prediction.window_lo)
+    frozen: dict[str, Any] = prediction.frozen
+    return [
+        ("Statement", str(STATEMENTS[Statement(prediction.statement)])),
+        ("Target", claim.at),
+        ("Claimed", claim.number),
+        ("Interval", claim.interval),
+        ("Rival", claim.passed or "–"),
+        ("Known up to", axis.text(prediction.known_until)),
+        ("Fitted up to", axis.text(prediction.cutoff)),
+        ("Window starts at", start),
+        ("Form", str(frozen.get("form", "–"))),
+        ("Curve", prediction.metric),
+        ("Data digest", prediction.data_digest[:10]),
+        ("Reasons", prediction.reasons),
+    ]

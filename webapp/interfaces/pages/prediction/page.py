@@ -1,7 +1,11 @@
-"""What the page of one prediction shows besides its tabs, and when it has changed."""
+"""What the page of one prediction shows and when it has changed; its comments as numbered threads; and in tabs the
+analyses that a reviewer asks for: window sensitivity, forms side by side, the record of author and recipe.
 
-from collections.abc import Collection
-from dataclasses import replace
+The earlier record of a prediction's author and of its recipe, as a reviewer reads it.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -10,18 +14,22 @@ from django.db.models import Count, Max, Model, OuterRef, Subquery
 
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
-from webapp.interfaces.pages.prediction import talk
-from webapp.interfaces.pages.prediction.differences import differences
-from webapp.interfaces.pages.prediction.form import hidden_fields
-from webapp.interfaces.pages.prediction.preview import reviewers_of
+from webapp.interfaces.pages.marks import shared_scale
+from webapp.interfaces.pages.prediction.calibration import apart, headline, verdict
+from webapp.interfaces.pages.prediction.form import hidden_fields, reviewers_of
+from webapp.interfaces.pages.prediction.listing import differences
 from webapp.record.runs.states import ENDED
+from webapp.science.curves import words
+from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import curve_of
+from webapp.science.curves.run.window_table import forms_payload, window_payload
 from webapp.science.predictions import claims, selectors
-from webapp.science.predictions.figure import parameter_rows, prediction_figure
-from webapp.science.predictions.frozen_curve import question_of
-from webapp.science.predictions.locks import newly_passed
+from webapp.science.predictions.calibration import Record
+from webapp.science.predictions.comments import newly_passed
+from webapp.science.predictions.figure import Anchor, known_of, parameter_rows, prediction_figure, question_of
 from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 
+MOST = 8
 Context = dict[str, Any]
 REGIONS = {  # what is written anew while the page is open
     "actions": "predictions/_actions.html",
@@ -36,6 +44,107 @@ VERDICTS = {
     Review.Verdict.REJECTED: ("Reject", "Say why it should not count."),
 }
 CLOSED = {"withdrawn", "replaced", "scored"}
+REPLACEABLE = {"unreviewed", "asked", "changes"}
+
+
+def record_rows(prediction: Prediction) -> list[dict[str, Any]]:
+    """First the author's, then the recipe's; a tracked run has no recipe."""
+    project = prediction.project
+    found = [
+        _told(f"Of {prediction.author.username}", selectors.record_of_author(prediction.author, project))
+    ]
+    found[0]["earlier"] = _earlier(prediction, author=prediction.author)
+    if prediction.revision is not None:
+        recipe = prediction.revision.recipe
+        record = selectors.record_of_recipe(prediction.revision, project=project)
+        row = _told(f"Of predictions about {recipe.name}", record)
+        found.append(row | {"earlier": _earlier(prediction, recipe=recipe.slug)})
+    return found
+
+
+def _told(title: str, record: Record) -> dict[str, Any]:
+    told = record.probabilities
+    probabilities = ""
+    if told.n:
+        probabilities = f"{words.count(told.n, 'claim')} that a rival is passed"
+        probabilities += f", mean Brier score {told.brier:.3f}." if told.brier is not None else "."
+    row = record.intervals
+    errors = ""
+    if row.mean_error is not None and row.mean_abs_error is not None:
+        errors = f"Mean error {words.signed(row.mean_error)}, mean absolute error {row.mean_abs_error:.3f}."
+    return {
+        "title": title,
+        "headline": headline(row) if row.n else "",
+        "errors": errors,
+        "verdict": verdict(row),
+        "probabilities": probabilities,
+        "apart": apart(record.counts),
+        "total": record.counts.total,
+    }
+
+
+def _earlier(prediction: Prediction, **about: Any) -> list[tuple[Prediction, list[Outcome]]]:
+    """The newest scored claims besides this one, each with what came. Three queries."""
+    scored = selectors.predictions_of(prediction.project, status="scored", **about).exclude(pk=prediction.pk)
+    return [(one, list(one.outcomes.all())) for one in scored[:MOST]]
+
+
+@dataclass
+class Thread:
+    """A comment and what was said to it."""
+
+    number: int
+    root: Comment
+    place: str  # of the point that it is about, in words; "" for none
+    replies: list[Comment] = field(default_factory=list)
+
+    @property
+    def reply_key(self) -> str:
+        """Which form of the page a problem belongs to: the one that answers this thread."""
+        return f"reply-{self.root.pk}"
+
+    @property
+    def resolved(self) -> bool:
+        return self.root.resolved_at is not None
+
+
+def threads_of(prediction: Prediction) -> list[Thread]:
+    """In the order in which they were begun. One query."""
+    comments = list(prediction.comments.select_related("author", "resolved_by").order_by("created_at", "pk"))
+    roots = [comment for comment in comments if comment.parent_id is None]
+    found = {
+        root.pk: Thread(number, root, place_words(prediction, root))
+        for number, root in enumerate(roots, start=1)
+    }
+    for comment in comments:
+        if comment.parent_id in found:
+            found[comment.parent_id].replies.append(comment)
+    return list(found.values())
+
+
+def place_words(prediction: Prediction, comment: Comment) -> str:
+    """ "0.512 at 4.00 h"."""
+    if comment.anchor_x is None or comment.anchor_y is None:
+        return ""
+    return f"{comment.anchor_y:.3f} at {AXES[prediction.x].short_text(comment.anchor_x)}"
+
+
+def anchors_of(threads: Sequence[Thread]) -> list[Anchor]:
+    """The threads that the chart marks."""
+    return [
+        Anchor(thread.root.pk, thread.number, thread.root.anchor_x, thread.root.anchor_y, thread.resolved)
+        for thread in threads
+        if thread.root.anchor_x is not None and thread.root.anchor_y is not None
+    ]
+
+
+def people_of(prediction: Prediction) -> list[str]:
+    """Who can be mentioned: everybody in the project, by name."""
+    project = prediction.project
+    members = User.objects.filter(memberships__project=project)
+    owners = User.objects.filter(owned_organisations=project.organisation_id)
+    found = (members | owners).filter(is_active=True).distinct()
+    return list(found.order_by("username").values_list("username", flat=True))
 
 
 def version_of(prediction: Prediction) -> str:
@@ -65,9 +174,9 @@ def page_context(prediction: Prediction, reader: User, may: Collection[Permissio
     prediction = selectors.prediction_by_id(prediction.project, prediction.pk)
     curve = curve_of(prediction.run, prediction.x, prediction.metric)
     outcomes = list(prediction.outcomes.select_related("run").order_by("created_at", "pk"))
-    threads = talk.threads_of(prediction)
+    threads = threads_of(prediction)
     status = selectors.status_of(prediction)
-    figure = prediction_figure(prediction, curve, outcomes, talk.anchors_of(threads))
+    figure = prediction_figure(prediction, curve, outcomes, anchors_of(threads))
     is_author, is_closed = prediction.author_id == reader.pk, status.life in CLOSED
     figure |= {"version": version, "ended": prediction.run.state in ENDED and is_closed}
     is_closed = is_closed or bool(newly_passed(prediction))  # its score may wait for a rival
@@ -80,7 +189,7 @@ def page_context(prediction: Prediction, reader: User, may: Collection[Permissio
         "outcomes": [(outcome, claims.outcome_words(outcome)) for outcome in outcomes],
         "parameters": parameter_rows(prediction),
         "threads": threads,
-        "people": talk.people_of(prediction),
+        "people": people_of(prediction),
         "history": selectors.history_of(prediction),
         "replacement": getattr(prediction, "replaced_by", None),
         "differences": differences(prediction.replaces, prediction) if prediction.replaces else [],
@@ -109,9 +218,6 @@ def replace_query(prediction: Prediction) -> str:
     return urlencode([("run", prediction.run_id), ("replaces", prediction.pk), *hidden_fields(question)])
 
 
-REPLACEABLE = {"unreviewed", "asked", "changes"}
-
-
 def review_refusal(prediction: Prediction, reader: User, may: Collection[Permission], is_closed: bool) -> str:
     """Why this reader cannot judge it; "" where they can."""
     if prediction.author_id == reader.pk:
@@ -127,3 +233,49 @@ def to_ask(prediction: Prediction, may: Collection[Permission], is_open_author: 
         return []
     asked = set(prediction.requests.values_list("reviewer_id", flat=True))
     return [user for user in reviewers_of(prediction.project, prediction.author) if user.pk not in asked]
+
+
+@dataclass(frozen=True)
+class Tab:
+    """`heavy`: it takes many fits, so the page is there first."""
+
+    title: str
+    heavy: bool
+    context: Callable[[Prediction], Context]
+
+
+def _window(prediction: Prediction) -> Context:
+    """Other windows on what was known when it was frozen, whatever has come since."""
+    known = known_of(prediction, curve_of(prediction.run, prediction.x, prediction.metric))
+    found = window_payload(known.curve, known.question, AXES[prediction.x])
+    return {
+        "windows": found,
+        "scale": shared_scale([row["ceiling"] for row in found["rows"]]),
+        "intact": known.intact,
+    }
+
+
+def _forms(prediction: Prediction) -> Context:
+    """The other forms on the frozen points; the error after the cutoff once something came."""
+    curve = curve_of(prediction.run, prediction.x, prediction.metric)
+    known = known_of(prediction, curve)
+    axis = AXES[prediction.x]
+    found = forms_payload(curve, replace(known.question, form="sigmoid"), axis, prediction.target)
+    scale = shared_scale([row["ceiling"] for row in found["rows"]])
+    return {"forms": found, "axis": axis, "scale": scale, "intact": known.intact}
+
+
+def _record(prediction: Prediction) -> Context:
+    return {"records": record_rows(prediction)}
+
+
+TABS: dict[str, Tab] = {
+    "record": Tab("Record", False, _record),
+    "window": Tab("Window sensitivity", True, _window),
+    "forms": Tab("Forms", True, _forms),
+}
+
+
+def tab_context(tab: str, prediction: Prediction) -> Context:
+    """The context of one tab's template."""
+    return TABS[tab].context(prediction)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from webapp.science.curves import words
-from webapp.science.curves.record.methods import METHODS, key
 from webapp.science.curves.record.reading import CONFIDENCE, RECALIBRATED, SHOWN, Found, Level, Row
-from webapp.science.curves.record.recalibrating import MIN_RUNS
+from webapp.science.curves.record.recalibrating import METHODS, MIN_RUNS, key
 from webapp.science.curves.words import share_text
 
 Payload = dict[str, Any]

@@ -1,12 +1,16 @@
-"""What the page of a run that trains elsewhere says and asks about its metrics (`webapp.record.runs.meaning`)."""
+"""What the page of a run that trains elsewhere says and asks about its metrics (`webapp.record.runs.meaning`).
+
+What the form says that puts right what is said of runs (`webapp.record.runs.editing`).
+"""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import Case, Max, Value, When
 
 from headroom.adapters.naming import originals_of
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import InvalidInput
 from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
@@ -33,6 +37,8 @@ ELSEWHERE = {
     "text": f"A point of the curve is a value of {DEFAULT_METRIC}. If another metric of this run is its held-out pass "
     "rate, say so under Metrics: what was reported before counts, too.",
 }
+TEXTS = ("name", "notes", "task", "model")
+OF_MANY = ("notes", "task", "model", "seed")
 
 
 def known_axis(run: Run, metric: str = DEFAULT_METRIC) -> str | None:
@@ -106,3 +112,24 @@ def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:
         return amount_in(text)
     except NoAmount as error:
         raise InvalidInput(field, f"{label}: {error}.") from None
+
+
+def changes_in(sent: Mapping[str, str]) -> dict[str, Any]:
+    """What was sent of the fields. Raises InvalidInput (seed)."""
+    changes: dict[str, Any] = {field: sent[field] for field in TEXTS if field in sent}
+    if "tags" in sent:
+        changes["tags"] = sent["tags"].replace(",", " ").split()
+    if "seed" in sent:
+        changes["seed"] = whole_in(sent["seed"].strip(), 19)
+        if changes["seed"] is None:
+            raise InvalidInput("seed", "Seed: a whole number from 0.")
+    return changes
+
+
+def many_changes_in(sent: Mapping[str, str]) -> dict[str, Any]:
+    """The same of many runs: what is empty stays as it is in each. Raises InvalidInput (seed, n_prompts, devices)."""
+    changes = changes_in(
+        {field: value for field, value in sent.items() if value.strip() and field in OF_MANY}
+    )
+    said = {field: value for field, value in asdict(meaning_in(sent)).items() if value}
+    return changes | ({"meaning": said} if said else {})

@@ -1,4 +1,7 @@
-"""What each tab of the run page shows. Heavier analyses are made here, so only while their tab is open."""
+"""What each tab of the run page shows. Heavier analyses are made here, so only while their tab is open.
+
+What the run page says of the forecast: its ceiling beside the paper's, and the table at more compute.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,30 +10,31 @@ from typing import Any
 
 from django.db.models import Count, Sum
 from django.http import QueryDict
+from django.template.loader import render_to_string
 from django.utils import timezone
 
+from webapp.base.amounts import whole_in
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.decisions import panel
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
-from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.benchmarks import benchmarks_context
-from webapp.interfaces.pages.run.enlarged import diagnostics_context
-from webapp.interfaces.pages.run.machines import machines_context
+from webapp.interfaces.pages.run.diagnostics import diagnostics_context
+from webapp.interfaces.pages.run.logs import attempt_rows, last_line
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
-from webapp.interfaces.pages.run.timeline import timeline_context
+from webapp.interfaces.pages.run.timeline import machines_context, timeline_context
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import attempts_of, transitions_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.selectors import acted_on, policy_of
+from webapp.science.curves import ahead, words
 from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.run.figure import end_of_budget
-from webapp.science.curves.run.forms_table import forms_payload
+from webapp.science.curves.run.forecast import DEFAULT_DELTA, plan_answers
 from webapp.science.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
-from webapp.science.curves.run.planning import DEFAULT_DELTA, plan_answers
-from webapp.science.curves.run.window_table import window_payload
+from webapp.science.curves.run.window_table import forms_payload, window_payload
 
 Context = dict[str, Any]
 MOST_TRANSITIONS = 200  # newest of a run that its tab shows
@@ -156,8 +160,9 @@ def _plan(tab: TabRequest) -> Context:
 def _log(tab: TabRequest) -> Context:
     numbers = list(tab.run.attempts.order_by("-number").values_list("number", flat=True))
     wanted = tab.query.get("attempt", "")
-    known = wanted.isdecimal() and len(wanted) < 9 and int(wanted) in numbers
-    number = int(wanted) if known else (numbers[0] if numbers else None)
+    known = (number := whole_in(wanted)) in numbers
+    if not known:
+        number = numbers[0] if numbers else None
     attempt = tab.run.attempts.filter(number=number).first() if number is not None else None
     return {
         "attempt": attempt,
@@ -234,3 +239,22 @@ CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "attempts": _attempts,
     "decisions": lambda asked: panel(asked.run),
 }
+
+
+def words_of(figure: dict[str, Any]) -> dict[str, Any]:
+    """{"forecast_ceiling", "paper_text", "forecast_html"} of the payload of `run_figure`."""
+    forecast, paper = figure["forecast"], figure["ceiling"]
+    ceiling = forecast["ceiling"] if forecast else ahead.ceiling(None)
+    context = {
+        "forecast": forecast,
+        "level": words.percent(forecast["level"]) if forecast else "",
+        "ends": words.span((ceiling["lo"], ceiling["hi"])),
+        "recalibrated": forecast["recalibrated"] if forecast else "",
+    }
+    return {
+        "forecast_ceiling": ceiling,
+        "paper_text": f"{paper['text']}, {paper['interval_text']}"
+        if paper["lo"] is not None
+        else "no fit yet",
+        "forecast_html": render_to_string("run/_forecast.html", context).strip(),
+    }

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from webapp.record.runs.ingest import spent_hours, summary_of
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.states import ACTIVE, ENDED
-from webapp.record.runs.summaries import spent_hours, summary_of
 from webapp.science.curves.words import amount, count
 
 TITLES = {

@@ -11,17 +11,23 @@ from django.urls import reverse
 from webapp.base.requests import without_nul
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, granted, signed_in
-from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
-from webapp.interfaces.pages.run_list.columns import ALWAYS, BY_KEY, COLUMNS, DEFAULTS, Column, is_setting
+from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
+from webapp.interfaces.pages.run_list.columns import (
+    ALWAYS,
+    BY_KEY,
+    COLUMNS,
+    DEFAULTS,
+    Column,
+    is_setting,
+    rows_of,
+)
 from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, Table, state_of
-from webapp.interfaces.pages.run_list.rows import rows_of
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.bulk import ACTIONS, NEEDS, report_of
 from webapp.record.runs.filtering import Compiled, FilterError, compile_filter, config_values
 from webapp.record.runs.filtering.completing import settings_of_newest
-from webapp.record.runs.filtering.errors import nearest
 from webapp.record.runs.filtering.fields import BY_NAME, FIELDS, config_path
-from webapp.record.runs.filtering.tree import And, Node, Not, Or, Word, comparisons
+from webapp.record.runs.filtering.parsing import And, Node, Not, Or, Word, comparisons, nearest
 from webapp.record.runs.models import Run
 from webapp.record.savedviews.selectors import Views, views_of
 

@@ -11,21 +11,23 @@ from django.http import QueryDict
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from webapp.base.amounts import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run_list.columns import (
     DEFAULTS,
     Column,
+    Row,
     chosen_keys,
     columns_of,
     is_setting,
     row_html,
+    rows_of,
 )
-from webapp.interfaces.pages.run_list.rows import Row, rows_of
 from webapp.record.runs.filtering import Compiled
 from webapp.record.runs.filtering.config_values import text_of
 from webapp.record.runs.filtering.fields import STATE_GROUPS, config_path
-from webapp.record.runs.filtering.tree import And, Comparison, Node, Value, Word, to_text
+from webapp.record.runs.filtering.parsing import And, Comparison, Node, Value, Word, to_text
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed
 from webapp.record.runs.sorting import DEFAULT_SORT, first_direction, known_sort, ordering
@@ -123,7 +125,8 @@ class Table:
         self._project = project
         self._found = compiled.runs(project)
         self.shows_deleted = compiled.names("deleted")
-        self._asked = int(number) if number and number.isdigit() and len(number) < 9 else 1
+        asked = whole_in(number or "")
+        self._asked = 1 if asked is None else asked
 
     @cached_property
     def total(self) -> int:

@@ -3,7 +3,7 @@
 from django import template
 
 from webapp.interfaces.pages.decisions import address_of
-from webapp.science.decisions.moment import said
+from webapp.science.decisions.services import said
 
 register = template.Library()
 register.filter("stood", said)

@@ -12,10 +12,9 @@ from django.utils.safestring import SafeString
 
 from webapp.base.disk import bytes_in_words
 from webapp.interfaces.pages import marks
-from webapp.interfaces.pages.ages import age_words, ago_words
-from webapp.interfaces.pages.durations import duration
+from webapp.interfaces.pages.ages import age_words, ago_words, duration
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run, State
-from webapp.record.runs.names import label_of
 from webapp.reporting.status.troubles import span_words
 from webapp.science.curves import words
 

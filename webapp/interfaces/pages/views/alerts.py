@@ -1,20 +1,28 @@
-"""Alerts: rules, channels, what fired; and the quiet hours of a person."""
+"""Alerts: rules, channels, what fired; and the quiet hours of a person.
+
+The bell: how many notices are unread, the newest of them, the page of all, and marking them as read.
+"""
 
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import REFUSED, Conflict, InvalidInput, ServiceError
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
 from webapp.interfaces.pages.alert_forms import FORMS, ChannelForm, QuietForm, RuleForm, quiet_initial
 from webapp.record.runs.filtering import FilterError
-from webapp.reporting.alerts import channels, conditions, preview, rules, selectors, senders, trial
-from webapp.reporting.alerts.defaults import ensure_defaults
+from webapp.reporting.alerts import channels, conditions, delivery, preview, rules, selectors
+from webapp.reporting.alerts.firing import mark_read
 from webapp.reporting.alerts.models import AlertRule, Channel
+from webapp.reporting.alerts.rules import ensure_defaults
+from webapp.reporting.alerts.selectors import notices_of, unread_count
 
 KINDS = {
     "state": "A run starts, ends or is lost",
@@ -25,6 +33,8 @@ KINDS = {
     "outcome": "A prediction is scored",
 }
 NEWEST = 30
+UNDER_THE_BELL = 8
+A_PAGE = 50
 
 
 @never_cache
@@ -35,10 +45,9 @@ def alerts(request: HttpRequest) -> HttpResponse:
     if not any(row.rule.default_key for row in own):  # the worker has not met this member yet
         ensure_defaults(user, project)
         own = selectors.rules_of(user, project, shared=False)
-    before = request.GET.get("before", "")
     firings = selectors.firings_of(project, user).select_related("run", "rule")
-    if before.isdigit() and len(before) < 19:
-        firings = firings.filter(pk__lt=int(before))
+    if (before := whole_in(request.GET.get("before", ""), 18)) is not None:
+        firings = firings.filter(pk__lt=before)
     found = list(firings[: NEWEST + 1])
     context = {
         "own": own,
@@ -137,7 +146,7 @@ def check(request: HttpRequest) -> HttpResponse:
 
 def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """A test each way that the rule tells by, and what came of each."""
-    tried = trial.try_rule(rule_id, user=signed_in(request), project=current_project(request))
+    tried = preview.try_rule(rule_id, user=signed_in(request), project=current_project(request))
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "alerts/_tried.html", {"tried": tried})
     for one in tried:
@@ -171,7 +180,7 @@ def new_channel(request: HttpRequest) -> HttpResponse:
     form = ChannelForm(request.POST or None, kind=kind, shared=shared, initial={"name": _first_name(kind)})
     context: dict[str, Any] = {
         "form": form, "kind": kind, "shared": shared, "account_mail": user.email,
-        "no_mail": kind == "mail" and not senders.can_mail(), "no_mail_words": senders.NO_SERVER,
+        "no_mail": kind == "mail" and not delivery.can_mail(), "no_mail_words": delivery.NO_SERVER,
     }  # fmt: skip
     if request.method == "POST" and form.is_valid():
         try:
@@ -296,3 +305,42 @@ def _service(request: HttpRequest, do: Any) -> Any:
     except REFUSED as error:
         messages.error(request, error.message)
         return None
+
+
+@never_cache
+def notices(request: HttpRequest) -> HttpResponse:
+    """Everything that the person was told, newest first."""
+    pages = Paginator(notices_of(signed_in(request)), A_PAGE)
+    page = pages.get_page(request.GET.get("page"))
+    newest = page.object_list[0].pk if page.object_list and page.number == 1 else None
+    unread = unread_count(signed_in(request))
+    return render(request, "alerts/notices.html", {"page": page, "newest": newest, "unread": unread})
+
+
+@never_cache
+def bell(request: HttpRequest) -> HttpResponse:
+    """What opens under the bell."""
+    user = signed_in(request)
+    rows = list(notices_of(user)[:UNDER_THE_BELL])
+    return render(request, "alerts/_bell.html", {"rows": rows, "unread": unread_count(user)})
+
+
+@never_cache
+def unread(request: HttpRequest) -> JsonResponse:
+    """{"unread": n}, asked for now and then by an open page."""
+    return JsonResponse({"unread": unread_count(signed_in(request))})
+
+
+def read(request: HttpRequest) -> HttpResponse:
+    """Mark one (`notice`) or all up to one (`up_to`) as read; with `next` go on to what it is about. Safe to repeat."""
+    user = signed_in(request)
+    notice, up_to = (whole_in(request.POST.get(name, ""), 18) for name in ("notice", "up_to"))
+    if notice is not None or up_to is not None:
+        mark_read(user, notice_id=notice, up_to=up_to)
+    target = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(target, allowed_hosts=None) and target.startswith("/"):
+        return redirect(target)
+    if getattr(request, "htmx", False):
+        rows = list(notices_of(user)[:UNDER_THE_BELL])
+        return render(request, "alerts/_bell.html", {"rows": rows, "unread": unread_count(user)})
+    return redirect("notices")

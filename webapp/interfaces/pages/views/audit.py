@@ -11,9 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.selectors import members_of
-from webapp.identity.audit import exports
+from webapp.identity.audit import selectors
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
     EventFilter,
@@ -31,8 +32,8 @@ from webapp.interfaces.pages.team.forms import AuditForm
 
 Lines = Callable[[Iterable[dict[str, Any]]], Iterator[str]]
 FORMATS: dict[str, tuple[Lines, str]] = {
-    "csv": (exports.csv_lines, "text/csv; charset=utf-8"),
-    "jsonl": (exports.jsonl_lines, "application/jsonl; charset=utf-8"),
+    "csv": (selectors.csv_lines, "text/csv; charset=utf-8"),
+    "jsonl": (selectors.jsonl_lines, "application/jsonl; charset=utf-8"),
 }
 LINKED = {"run": "run", "recipe": "recipe", "study": "study"}  # kind of thing -> its page
 ORGANISATION = "organisation"
@@ -87,8 +88,8 @@ def _asked(request: HttpRequest) -> tuple[EventFilter, InvalidInput | None]:
 
 
 def _before(request: HttpRequest) -> int | None:
-    text = request.GET.get("before", "")
-    return min(int(text), MAX_ID) if text.isdecimal() and text.isascii() and len(text) < 20 else None
+    before = whole_in(request.GET.get("before", ""), 19)
+    return None if before is None else min(before, MAX_ID)
 
 
 def _scope(request: HttpRequest) -> QuerySet[Event]:

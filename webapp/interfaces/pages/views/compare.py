@@ -9,19 +9,18 @@ from django.urls import reverse
 
 from webapp.base.amounts import NoAmount, amount_in
 from webapp.interfaces.pages.access import current_project
-from webapp.interfaces.pages.config_table import config_table
+from webapp.interfaces.pages.configuration import config_table
+from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.settings_plot import CEILING, settings_plot
-from webapp.interfaces.pages.ties import tie_stripes
 from webapp.record.recipes.selectors import revisions_with_runs
-from webapp.record.runs.names import label_of
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.panels import metrics_of
 from webapp.record.runs.selectors import RunFilters, runs_of
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import odds
-from webapp.science.curves.comparison.choice import BY, MOST_RUNS, Choice, choose
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
-from webapp.science.curves.comparison.entries import Entry
+from webapp.science.curves.comparison.entries import BY, MOST_RUNS, Choice, Entry, choose
 from webapp.science.curves.comparison.panels import MOST_PATTERNS, panels_of
 from webapp.science.curves.models import ReferenceFit
 

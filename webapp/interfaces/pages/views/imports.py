@@ -1,4 +1,7 @@
-"""Imports: the list, a new one, what the columns of a table are, and how far one is."""
+"""Imports: the list, a new one, what the columns of a table are, and how far one is.
+
+The example project that came with Headroom: opening it, and removing it for good.
+"""
 
 from typing import Any
 
@@ -11,13 +14,14 @@ from django.views.decorators.cache import never_cache
 
 from webapp.base.disk import bytes_in_words
 from webapp.base.errors import InvalidInput, ServiceError
-from webapp.interfaces.imports import selectors, services, uploads
-from webapp.interfaces.imports.asked import Server
+from webapp.interfaces.imports import claims, services, uploads
+from webapp.interfaces.imports.example import remove_example
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.rows import Options
-from webapp.interfaces.imports.tables import preview_of
-from webapp.interfaces.pages.access import current_project, signed_in
-from webapp.interfaces.pages.fragments import page_or_fragment
+from webapp.interfaces.imports.services import preview_of
+from webapp.interfaces.imports.uploads import Server
+from webapp.interfaces.pages.access import SESSION_KEY, current_project, example_project, signed_in
+from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.import_forms import FILE, SERVER, ColumnsForm, NewImportForm, kinds_in_words
 
 PAGE_SIZE = 30
@@ -29,8 +33,8 @@ UNPROCESSABLE = 422
 def imports(request: HttpRequest) -> HttpResponse:
     """All of the project, newest first; asked again while one is being read."""
     project = current_project(request)
-    page = Paginator(selectors.imports_of(project), PAGE_SIZE).get_page(request.GET.get("page"))
-    context = {"page": page, "any_open": selectors.any_open(project), "kinds": kinds_in_words()}
+    page = Paginator(claims.imports_of(project), PAGE_SIZE).get_page(request.GET.get("page"))
+    context = {"page": page, "any_open": claims.any_open(project), "kinds": kinds_in_words()}
     return page_or_fragment(request, "imports/list.html", "imports/_rows.html", context)
 
 
@@ -72,11 +76,11 @@ def one_import(request: HttpRequest, import_id: str) -> HttpResponse:
 
 
 def _get(request: HttpRequest, import_id: str) -> Import:
-    return selectors.import_by_id(current_project(request), import_id)
+    return claims.import_by_id(current_project(request), import_id)
 
 
 def _detail(found: Import) -> dict[str, Any]:
-    rows = list(selectors.runs_in(found)[: MOST_RUNS + 1])
+    rows = list(claims.runs_in(found)[: MOST_RUNS + 1])
     return {
         "one": found,
         "kind": kinds_in_words().get(found.kind, ""),
@@ -129,3 +133,19 @@ def resume(request: HttpRequest, import_id: str) -> HttpResponse:
     except ServiceError as error:
         messages.warning(request, error.message)
     return redirect("import", found.pk)
+
+
+@never_cache
+def open_example(request: HttpRequest) -> HttpResponse:
+    """From now on the pages show it: its studies first."""
+    request.session[SESSION_KEY] = example_project(request).slug
+    return redirect("studies")
+
+
+def remove(request: HttpRequest) -> HttpResponse:
+    """For owners of its organisation."""
+    example_project(request)
+    remove_example(actor=signed_in(request))
+    request.session.pop(SESSION_KEY, None)
+    messages.success(request, "The example project is removed.")
+    return redirect("overview")

@@ -14,28 +14,27 @@ from django.utils.html import format_html, format_html_join
 from training.models import available_models, default_home
 from training.schema import Recipe
 from training.tasks import task_names
+from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages import configuration, facts
+from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_run, signed_in
-from webapp.interfaces.pages.cluster import cluster_now
+from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import LaunchForm, new_key
-from webapp.interfaces.pages.fragments import page_or_fragment
-from webapp.interfaces.pages.launching import cost, draft, families, fields
+from webapp.interfaces.pages.launching import cost, draft, fields
 from webapp.interfaces.pages.launching.checks import setting_of
+from webapp.interfaces.pages.launching.cost import cluster_now
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
 from webapp.interfaces.pages.launching.specs import by_path
-from webapp.interfaces.pages.recipe_asked import not_here
-from webapp.interfaces.pages.team.automation import RunPolicyForm
+from webapp.interfaces.pages.team.forms import RunPolicyForm
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import newest_shipped
-from webapp.record.runs.launch import LaunchRequest, objections
-from webapp.record.runs.launch_seeds import launch_seeds
+from webapp.record.runs.launch import Launched, LaunchRequest, objections
+from webapp.record.runs.launch_set import launch_seeds
 from webapp.record.runs.models import Run, State
-from webapp.record.runs.once import Launched
 from webapp.record.runs.pace import pace_of
-from webapp.record.runs.queue import Prospect, prospect
+from webapp.record.runs.places import Prospect, prospect
 from webapp.reporting.policies.selectors import own_actions, project_policy
 from webapp.reporting.policies.services import set_run_policy
 
@@ -105,7 +104,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    newest = families.usual_first(_newest_revisions(project), families.slug_of)
+    newest = fields.usual_first(_newest_revisions(project), fields.slug_of)
     if not newest:
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
@@ -131,14 +130,13 @@ def _newest_revisions(project: Project) -> list[Revision]:
 def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -> Revision:
     """The revision that was sent, else the newest of its recipe; where no recipe was, that of the usual one."""
     found = next((revision for revision in newest if revision.recipe.slug == sent.get("recipe")), newest[0])
-    number = sent.get("revision", "")
+    number = whole_in(sent.get("revision", ""))
     if not sent.get("recipe") and not sent.get("clone"):
-        number = str(newest_shipped(found.recipe.project).get(found.recipe.slug, found.number))
-    is_other = number.isascii() and number.isdecimal() and len(number) < 10 and int(number) != found.number
+        number = newest_shipped(found.recipe.project).get(found.recipe.slug, found.number)
     if (
-        is_other and request.headers.get("HX-Trigger-Name") != "recipe"
+        number not in (None, found.number) and request.headers.get("HX-Trigger-Name") != "recipe"
     ):  # else the number is of the recipe before
-        return found.recipe.revisions.select_related("recipe").filter(number=int(number)).first() or found
+        return found.recipe.revisions.select_related("recipe").filter(number=number).first() or found
     return found
 
 
@@ -211,11 +209,11 @@ def _form_arguments(choice: Choice) -> dict[str, Any]:
     numbers = choice.revision.recipe.revisions.order_by("-number").values_list("number", "message")
     return {
         "choices": {
-            "recipe": families.options(choice.newest, choice.revision),
+            "recipe": fields.options(choice.newest, choice.revision),
             "revision": [(n, f"rev {n}{f': {message[:80]}' if message else ''}") for n, message in numbers],
             "task": [(name, name) for name in task_names()],
         },
-        "devices": facts.devices(choice.revision.config),
+        "devices": configuration.devices(choice.revision.config),
     }
 
 
@@ -298,7 +296,7 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "num_settings": sum(len(section.fields) for section in sections),
         "sizes": []
         if choice.cloned
-        else families.sizes(choice.newest, choice.revision, newest_shipped(choice.project)),
+        else fields.sizes(choice.newest, choice.revision, newest_shipped(choice.project)),
         "one": _one(choice, form, asked),
         "changes": changed,
         "generated": draft.message_of(changed),
@@ -306,7 +304,7 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         + max([base.number, *(r.number for r in choice.newest if r.recipe_id == base.recipe_id)]),
         "in_text": in_text,
         "task_options": fields.options_of(str(form["task"].value() or "")),
-        "facts": facts.key_settings(choice.revision.config),
+        "facts": configuration.key_settings(choice.revision.config),
         "models": list(available_models(default_home())),
         "settings_choices": fields.choices() if choice.focus else [],
         "policy_form": _policy_form(request, choice),

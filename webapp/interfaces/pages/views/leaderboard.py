@@ -11,15 +11,21 @@ from django.utils.http import urlencode
 from django.utils.text import slugify
 
 from webapp.base.spreadsheets import csv_file
-from webapp.interfaces.api.tables import leaderboard_rows
+from webapp.interfaces.api.paging import leaderboard_rows
 from webapp.interfaces.pages.access import current_project
-from webapp.interfaces.pages.ties import tie_stripes
+from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.views.compare import read_budget
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
-from webapp.science.curves.ranking.efficiency import efficiencies
-from webapp.science.curves.ranking.leaderboard import MOST_RUNS, SORTS, in_order, left_out, tasks_and_models
+from webapp.science.curves.ranking.leaderboard import (
+    MOST_RUNS,
+    SORTS,
+    in_order,
+    left_out,
+    tasks_and_models,
+    unranked,
+)
 from webapp.science.curves.ranking.leaderboard import leaderboard as ranked_groups
-from webapp.science.curves.ranking.unranked import unranked
+from webapp.science.curves.ranking.variation import efficiencies
 
 __all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
 

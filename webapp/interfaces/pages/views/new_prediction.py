@@ -12,7 +12,6 @@ from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import User
 from webapp.interfaces.pages.access import get_run, signed_in
 from webapp.interfaces.pages.prediction import form as forms
-from webapp.interfaces.pages.prediction import preview
 from webapp.interfaces.pages.prediction.form import (
     ClaimForm,
     Draft,
@@ -29,7 +28,7 @@ from webapp.science.curves.answers import UNITS
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.predictions import selectors, services
 from webapp.science.predictions.claims import Claim, Statement, claim_of
-from webapp.science.predictions.known import known_of, passed_already
+from webapp.science.predictions.frozen import known_of, passed_already
 from webapp.science.predictions.models import Prediction
 
 
@@ -52,8 +51,8 @@ def subject_of(request: HttpRequest, query: QueryDict) -> Subject:
     replaces = selectors.prediction_by_id(run.project, old) if old else None
     asked = asked_of(query)
     return Subject(
-        run, asked, curve_of(run, asked.x, asked.metric), list(preview.rivals_of(run)),
-        preview.reviewers_of(run.project, signed_in(request)), replaces,
+        run, asked, curve_of(run, asked.x, asked.metric), list(forms.rivals_of(run)),
+        forms.reviewers_of(run.project, signed_in(request)), replaces,
     )  # fmt: skip
 
 
@@ -79,7 +78,7 @@ def _first_draft(subject: Subject) -> Draft:
     if subject.replaces is not None:
         return draft_from(subject.replaces)
     draft = draft_of(QueryDict(), subject.rivals)  # the run page's own `target` is another thing
-    target = preview.default_target(subject.run, subject.curve, subject.asked)
+    target = forms.default_target(subject.run, subject.curve, subject.asked)
     return replace(draft, target=target)
 
 
@@ -129,7 +128,7 @@ def _show(
         "run": subject.run,
         "form": form,
         "hidden": hidden_fields(subject.asked),
-        "reach_words": preview.reach_words(subject.run, subject.curve, subject.asked),
+        "reach_words": forms.reach_words(subject.run, subject.curve, subject.asked),
         "replaced_claim": claim_of(subject.replaces) if subject.replaces else None,
     }
     return render(request, "predictions/new.html", context, status=422 if form.errors else 200)
@@ -175,18 +174,18 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
     claim = draft.claim(subject.asked)
     if claim is not None:
         known = known_of(subject.run, question.x)
-        problems |= preview.problems_of(claim, known, is_own=draft.is_own)
+        problems |= forms.problems_of(claim, known, is_own=draft.is_own)
         seen = passed_already(subject.run, question.x, claim.target)
         # One that would be refused is not drawn: an interval upside down would look like one that can be made.
         claim = claim if problems.keys().isdisjoint(forms.CLAIMED) else None
     return {
-        "seen": preview.seen_words([pk for pk in seen if pk != subject.run.pk]),
+        "seen": forms.seen_words([pk for pk in seen if pk != subject.run.pk]),
         "draft": draft,
         "claim": claim,
         "own": own,
         "no_fit": basis.problem,
         "problems": problems,
-        "preview": preview.preview_figure(basis, question, claim),
+        "preview": forms.preview_figure(basis, question, claim),
         "passes": draft.statement == Statement.PASSES,
         "target_problem": problems.get("target", ""),
     }

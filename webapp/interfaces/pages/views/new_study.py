@@ -7,21 +7,19 @@ from django.shortcuts import redirect, render
 
 from training.models import available_models, default_home
 from training.tasks import task_names
+from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import add_service_error, new_key
-from webapp.interfaces.pages.fragments import page_or_fragment
-from webapp.interfaces.pages.recipe_asked import not_here
-from webapp.interfaces.pages.study.forms import StudyForm
-from webapp.interfaces.pages.study.preview import choices_for, preview_rows
+from webapp.interfaces.pages.study.forms import StudyForm, choices_for, preview_rows
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import parse_config
 from webapp.science.studies import services
 from webapp.science.studies.axes import NAMED_AXES, base_value, setting_paths
-from webapp.science.studies.estimate import estimate
 from webapp.science.studies.models import Study, StudyKind
-from webapp.science.studies.planning import plan
+from webapp.science.studies.planning import estimate, plan
 
 
 def new_study(request: HttpRequest) -> HttpResponse:
@@ -85,10 +83,10 @@ def chosen(request: HttpRequest, revisions: list[Revision]) -> Revision:
     """The revision that the request names, else the newest of its recipe, else of the first recipe."""
     asked = request.POST or request.GET
     newest = next((r for r in revisions if r.recipe.slug == asked.get("recipe")), revisions[0])
-    number = asked.get("revision", "")
+    number = whole_in(asked.get("revision", ""))
     same_recipe = request.headers.get("HX-Trigger-Name") != "recipe"
-    if same_recipe and number.isdecimal() and int(number) < newest.number:
-        return newest.recipe.revisions.select_related("recipe").filter(number=int(number)).first() or newest
+    if same_recipe and number is not None and number < newest.number:
+        return newest.recipe.revisions.select_related("recipe").filter(number=number).first() or newest
     return newest
 
 

@@ -14,16 +14,14 @@ from scaling.seeds import Between
 from webapp.base.amounts import NoAmount, amount_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run, State
-from webapp.record.runs.names import label_of
 from webapp.record.runs.states import ACTIVE
 from webapp.science.curves.axes import DEFAULT_AXIS
-from webapp.science.curves.bulk import fits_of
-from webapp.science.curves.fitting import crash_note, curves_of
+from webapp.science.curves.fitting import crash_note, curves_of, fits_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.planner import recipes as planning
-from webapp.science.curves.planner import runs as planner_runs
-from webapp.science.curves.ranking.unranked import unranked
+from webapp.science.curves.ranking.leaderboard import unranked
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
 
 MOST_RUNS = 60  # newest of a task and model that are looked at
@@ -206,8 +204,8 @@ def _runs_questions(
         "hours", float(f"{questions.values['budget'] / 10:.2g}"), most=MAX_HOURS, what=ABOVE_ZERO
     )
     running = {run: courses.get(run) for run in fits if runs[run].state == State.RUNNING}
-    gained = planner_runs.gains(running, hours)
-    choice = planner_runs.to_continue(among, int(keep), more)
+    gained = planning.gains(running, hours)
+    choice = planning.to_continue(among, int(keep), more)
     names = {run: label_of(runs[run]) for run in runs}
     with_run = lambda rows: [row | {"of": runs[row["run"]], "label": names[row["run"]]} for row in rows]
     return {
@@ -218,5 +216,5 @@ def _runs_questions(
         "more": more,
         "hours": hours,
         "gains": with_run(gained),
-        "gain_sentence": planner_runs.gain_sentence(gained, names, hours),
+        "gain_sentence": planning.gain_sentence(gained, names, hours),
     }

@@ -11,14 +11,13 @@ from django.urls import reverse
 from training.hints import Hint
 from webapp.base.errors import InvalidInput
 from webapp.base.plain_yaml import Unreadable, load_yaml
-from webapp.interfaces.pages import configuration, facts, recipes_list
+from webapp.interfaces.pages import configuration, recipes_list
 from webapp.interfaces.pages.access import current_project, get_recipe, signed_in
+from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.forms import RevisionForm
-from webapp.interfaces.pages.fragments import page_or_fragment
 from webapp.interfaces.pages.marks import shared_scale
-from webapp.record.recipes.hints import hints_for
 from webapp.record.recipes.models import Revision
-from webapp.record.recipes.selectors import revisions_of
+from webapp.record.recipes.selectors import hints_for, revisions_of
 from webapp.record.recipes.services import add_revision
 from webapp.record.runs.models import Run
 
@@ -42,7 +41,7 @@ def recipe(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "recipe": found,
         "newest": newest,
-        "facts": facts.key_settings(newest.config) if newest else [],
+        "facts": configuration.key_settings(newest.config) if newest else [],
         "sections": configuration.sections(newest.config) if newest else [],
         "yaml": configuration.as_yaml(newest.config) if newest else "",
         "history": _history(revisions),

@@ -1,17 +1,23 @@
-"""Reports: the list, reading, writing with a preview, publishing, and their history."""
+"""Reports: the list, reading, writing with a preview, publishing, and their history.
 
+A report as a file: self-contained HTML.
+"""
+
+import re
 from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.forms import new_key
-from webapp.interfaces.pages.report import picker, reading
-from webapp.interfaces.pages.report.example import TITLE, example
+from webapp.interfaces.pages.report import picker
+from webapp.interfaces.pages.report.picker import TITLE, example
 from webapp.reporting.reports import selectors, services
 from webapp.reporting.reports.models import Report
 
@@ -21,7 +27,7 @@ PAGE_SIZE, MOST_DRAFTS = 30, 50
 def reports(request: HttpRequest) -> HttpResponse:
     """Published reports, and for those who write drafts of theirs and of others; ?archived=1: those put away."""
     project, archived = current_project(request), request.GET.get("archived") == "1"
-    rows = selectors.listed(project, archived=archived and reading.may_write(request))
+    rows = selectors.listed(project, archived=archived and picker.may_write(request))
     page = Paginator(rows.exclude(version=None).order_by("-published_at", "id"), PAGE_SIZE).get_page(
         request.GET.get("page")
     )
@@ -33,7 +39,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 
 def _drafts(request: HttpRequest, rows: Any) -> tuple[list[Report], list[Report]]:
     """Texts that are not published as they are: the reader's own, and those of others. None for who may only read."""
-    if not reading.may_write(request):
+    if not picker.may_write(request):
         return [], []
     drafts = rows.filter(published_text=False)
     wrote = selectors.written_by(drafts, signed_in(request))
@@ -55,15 +61,15 @@ def new_report(request: HttpRequest) -> HttpResponse:
 
 def report(request: HttpRequest, report_id: str) -> HttpResponse:
     """A published version; who may write is sent to the draft where nothing is published, others find nothing."""
-    found = reading.get_report(request, report_id)
-    publication = reading.asked_publication(request, found)
+    found = picker.get_report(request, report_id)
+    publication = picker.asked_publication(request, found)
     if publication is None:
-        if reading.may_write(request):
+        if picker.may_write(request):
             return redirect("edit-report", found.pk)
         raise Http404("nothing is published")
-    if found.archived_at is not None and not reading.may_write(request):
+    if found.archived_at is not None and not picker.may_write(request):
         raise Http404("archived")
-    version = selectors.published_version(found.project, publication, live=reading.asked_live(request))
+    version = selectors.published_version(found.project, publication, live=picker.asked_live(request))
     others = list(found.publications.filter(withdrawn_at=None).values_list("number", "published_at"))
     context = {
         "report": found,
@@ -88,7 +94,7 @@ def _is_owner(request: HttpRequest, found: Report) -> bool:
 
 def edit(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text beside its preview."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     return render(request, "reports/edit.html", _editor(request, found))
 
 
@@ -108,7 +114,7 @@ def _editor(request: HttpRequest, found: Report, **more: Any) -> dict[str, Any]:
 
 def save(request: HttpRequest, report_id: str) -> HttpResponse:
     """Store the draft: asked by the page's script (JSON), or by a plain form."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     wants_json = request.accepts("application/json") and not request.accepts("text/html")
     try:
         saved = services.save_draft(
@@ -142,13 +148,12 @@ def save(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def _base(request: HttpRequest) -> int:
     """The draft that was written on; one that cannot be read is that of nobody."""
-    text = request.POST.get("base", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    return whole_in(request.POST.get("base", "")) or 0
 
 
 def preview(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text as it would be read, as a region; nothing is stored."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     text = request.POST.get("text", "").replace("\r\n", "\n")
     if len(text) > services.MOST_CHARACTERS:
         return HttpResponse("The text is too long to be shown.", status=422, content_type="text/plain")
@@ -167,7 +172,7 @@ def block(request: HttpRequest) -> HttpResponse:
 
 def publish(request: HttpRequest, report_id: str) -> HttpResponse:
     """The draft as the next version."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     is_live = request.POST.get("numbers") != "published"
     try:
         made = services.publish(found, user=signed_in(request), base=_base(request), is_live=is_live)
@@ -180,14 +185,14 @@ def publish(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def unpublish(request: HttpRequest, report_id: str) -> HttpResponse:
     """Withdraw all published versions."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     return _as_owner(request, found, lambda user: services.unpublish(found, user=user), "edit-report",
                      "It is withdrawn: readers and links see it no more. The draft is as it was.")  # fmt: skip
 
 
 def archive(request: HttpRequest, report_id: str) -> HttpResponse:
     """Put a report away, or (`archived` 0) take it back."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     away = request.POST.get("archived") != "0"
     said = "It is in the archive." if away else "It is back in the list."
     return _as_owner(
@@ -207,5 +212,20 @@ def _as_owner(request: HttpRequest, found: Report, service: Any, there: str, sai
 
 def history(request: HttpRequest, report_id: str) -> HttpResponse:
     """Versions, drafts, and texts that came too late, each with what it changed."""
-    found = reading.get_report(request, report_id)
+    found = picker.get_report(request, report_id)
     return render(request, "reports/history.html", {"report": found, "steps": selectors.history(found)})
+
+
+def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
+    """One file that needs nothing else."""
+    from webapp.reporting.reports.export import html_of  # few ask for a file, and matplotlib comes with it
+
+    version = picker.asked_version(request, picker.get_report(request, report_id))
+    base = request.build_absolute_uri("/").rstrip("/")
+    text = html_of(version, picker.byline(version), timezone.now(), base)
+    name = re.sub(r"[^A-Za-z0-9]+", "-", version.title).strip("-").lower()[:60] or "report"
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}.html"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    return HttpResponse(text, content_type="text/html; charset=utf-8", headers=headers)

@@ -1,41 +1,60 @@
-"""The run page: chart and answers (live through the figure endpoint), tabs, log, stop and resume."""
+"""The run page: chart and answers (live through the figure endpoint), tabs, log, stop and resume.
+
+Every record of a run as a file, and the files that its trainer gave away.
+
+The responses that a run kept: to be read, filtered, followed over the steps, compared and saved.
+"""
 
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from scaling import MIN_POINTS
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.permissions import Permission
+from webapp.interfaces import files
+from webapp.interfaces.exports.forms import download, jsonl_pieces
+from webapp.interfaces.exports.forms import download as file_of
+from webapp.interfaces.exports.of_project import run_pieces
 from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.access import allow, get_run, granted, projects_of, signed_in
-from webapp.interfaces.pages.fragments import page_or_fragment, wants_fragment
+from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.prediction.listing import of_run
-from webapp.interfaces.pages.run import alarms as alarm_pages
-from webapp.interfaces.pages.run import forecast as forecast_page
+from webapp.interfaces.pages.run import logs as alarm_pages
 from webapp.interfaces.pages.run import meaning as meanings
-from webapp.interfaces.pages.run import policies
+from webapp.interfaces.pages.run import samples
+from webapp.interfaces.pages.run import tabs as forecast_page
 from webapp.interfaces.pages.run.benchmarks import asked_in
-from webapp.interfaces.pages.run.changing import changes_in
-from webapp.interfaces.pages.run.logs import last_words, since
+from webapp.interfaces.pages.run.logs import before_resuming, last_words, since
+from webapp.interfaces.pages.run.meaning import changes_in
 from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
-from webapp.interfaces.pages.run.resuming import before_resuming
 from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
+from webapp.interfaces.pages.run.timeline import until_of
+from webapp.record.artifacts import store
 from webapp.record.evaluations.services import ask_for
 from webapp.record.logs.selectors import Kept
-from webapp.record.runs import drafts, extending, launch, lifecycle, places
+from webapp.record.runs import deleting, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
 from webapp.record.runs.editing import change_run
+from webapp.record.runs.ingest import refused_of
 from webapp.record.runs.meaning import state_meaning
 from webapp.record.runs.models import Attempt, Run, State, Summary
-from webapp.record.runs.refusals import refused_of
 from webapp.record.runs.states import ACTIVE, ENDED
+from webapp.record.runs.timeline import as_trace, timeline_of
+from webapp.record.samples.selectors import files_of, lines_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.science.curves.answers import DEFAULT_GOAL
@@ -53,7 +72,7 @@ def page_figure(run: Run, asked: FigureRequest, alarms: list[Alarm], *, may_laun
     payload["ceiling_svg"] = marks.labelled_whisker(payload["forecast_ceiling"])
     payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
-    payload["last_words_html"], payload["policies_html"] = last_words(run), policies.acted(run)
+    payload["last_words_html"], payload["policies_html"] = last_words(run), alarm_pages.acted(run)
     payload["refused"] = refused_of(run).words
     payload["asked"] = asked_of(asked)
     nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
@@ -196,13 +215,12 @@ def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpRespons
 def log_lines(request: HttpRequest, run_id: str, attempt: int) -> JsonResponse:
     """The lines after the number `after`: what the open log appends."""
     found = _attempt(get_run(request, run_id), attempt)
-    after = request.GET.get("after", "")
-    if not (after.isascii() and after.isdecimal() and len(after) < 16):
+    if (after := whole_in(request.GET.get("after", ""), 15)) is None:
         body = {
             "error": {"code": "invalid_input", "message": "after: the number of a line.", "field": "after"}
         }
         return JsonResponse(body, status=400)
-    return JsonResponse(since(found, int(after)))
+    return JsonResponse(since(found, after))
 
 
 def _attempt(run: Run, number: int) -> Attempt:
@@ -248,7 +266,7 @@ def extend(request: HttpRequest, run_id: str) -> HttpResponse:
     return _change(
         request,
         run,
-        lambda: extending.extend_run(run, hours, user=signed_in(request)),
+        lambda: lifecycle.extend_run(run, hours, user=signed_in(request)),
         "Extended the budget of",
     )
 
@@ -256,7 +274,7 @@ def extend(request: HttpRequest, run_id: str) -> HttpResponse:
 def priority(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put the queued run before or after others of its project."""
     run, sent = get_run(request, run_id), request.POST.get("priority", "")
-    value = int(sent) if sent.isascii() and sent.isdecimal() and len(sent) < 3 else -1
+    value = -1 if (number := whole_in(sent, 2)) is None else number
     return _change(
         request,
         run,
@@ -292,14 +310,14 @@ def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
 def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch a draft."""
     run = get_run(request, run_id)
-    return _change(request, run, lambda: drafts.launch_draft(run, user=signed_in(request)), "Launched")
+    return _change(request, run, lambda: deleting.launch_draft(run, user=signed_in(request)), "Launched")
 
 
 def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Delete a draft for good."""
     run = get_run(request, run_id)
     try:
-        drafts.delete_draft(run, user=signed_in(request))
+        deleting.delete_draft(run, user=signed_in(request))
     except Conflict as error:
         messages.warning(request, str(error))
         return redirect("run", run.pk)
@@ -315,3 +333,40 @@ def _change(request: HttpRequest, run: Run, service: Callable[[], Run], done: st
     else:
         messages.info(request, f"{done} {run.name}.")
     return redirect("run", run.pk)
+
+
+def records(request: HttpRequest, run_id: str, form: str) -> HttpResponseBase:
+    """Unsampled and streamed, without superseded records; 422 with the reason where a table would be too wide."""
+    run = get_run(request, run_id)
+    try:
+        return download(form, f"{run.pk}-records", run_pieces(run, form))
+    except InvalidInput as error:
+        return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
+
+
+def timeline(request: HttpRequest, run_id: str) -> HttpResponseBase:
+    """Where the time of the steps up to `until` went, as Perfetto and Chrome's tracing read it."""
+    run = get_run(request, run_id)
+    name = f'attachment; filename="{run.pk}-timeline.json"'
+    found = as_trace(run, timeline_of(run, until_of(request.GET)))
+    return JsonResponse(found, headers={"Content-Disposition": name})
+
+
+def file(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
+    """A file of the run, to be saved."""
+    return files.download(store.find(get_run(request, run_id), path))
+
+
+def samples_page(request: HttpRequest, run_id: str) -> HttpResponse:
+    """A step's responses, or those to one prompt. What cannot be read in the address is said."""
+    run = get_run(request, run_id)
+    return render(request, "run/samples.html", samples.samples_context(run, request.GET))
+
+
+def download_samples(request: HttpRequest, run_id: str) -> HttpResponseBase:
+    """What the page shows as JSON lines, whole; of all steps where the address names none."""
+    run = get_run(request, run_id)
+    asked = samples.asked_of(request.GET)
+    chosen = {"kind": asked.kind or None, "step": asked.step}
+    files = files_of(run).filter(**{name: value for name, value in chosen.items() if value is not None})
+    return file_of("jsonl", f"{run.pk}-samples", jsonl_pieces(lines_of(list(files), asked.wanted)))

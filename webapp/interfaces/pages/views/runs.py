@@ -1,16 +1,40 @@
-"""The list of runs: its page, and as files."""
+"""The list of runs: its page, and as files.
+
+What the runs list sends: completions of its filter, actions on many runs, saved views.
+"""
 
 from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.contrib import messages
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    JsonResponse,
+    QueryDict,
+    StreamingHttpResponse,
+)
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
 
-from webapp.base.errors import InvalidInput
-from webapp.interfaces.pages.access import current_project, signed_in
-from webapp.interfaces.pages.run_list import export
-from webapp.interfaces.pages.run_list.list_page import list_page
-from webapp.interfaces.pages.run_list.listing import ListState, state_of
+from webapp.base.amounts import whole_in
+from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
+from webapp.interfaces.pages.access import allow, current_project, signed_in
+from webapp.interfaces.pages.answers import page_or_fragment
+from webapp.interfaces.pages.forms import new_key
+from webapp.interfaces.pages.run.meaning import many_changes_in
+from webapp.interfaces.pages.run_list import bulk_words, export
+from webapp.interfaces.pages.run_list.list_page import list_page, state_from
+from webapp.interfaces.pages.run_list.listing import ListState, everything, state_of
+from webapp.record.runs import bulk
 from webapp.record.runs.filtering import compile_filter
+from webapp.record.runs.filtering.completing import completions
+from webapp.record.runs.models import Run
+from webapp.record.savedviews import services
+from webapp.record.savedviews.models import SavedView
 from webapp.record.savedviews.selectors import views_of
 
 Pieces = Callable[[Iterator[export.Values], ListState], Iterator[str]]
@@ -18,6 +42,11 @@ FORMS: dict[str, tuple[Pieces, str]] = {
     "csv": (lambda rows, state: export.csv_lines(rows, state.columns), "text/csv; charset=utf-8"),
     "json": (export.json_pieces, "application/json"),
 }
+MOST_COMPARED = 100
+TOO_MANY_COMPARED = (
+    f"More runs were chosen than can be compared: these are the first {MOST_COMPARED} of them."
+)
+SHOWN = 12  # runs that a confirmation names
 
 
 def runs(request: HttpRequest) -> HttpResponse:
@@ -46,3 +75,211 @@ def _refused(error: InvalidInput, form: str) -> HttpResponse:
         return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
     said = {"code": error.code, "message": error.message, "field": error.field}
     return JsonResponse({"error": said}, status=error.status)
+
+
+def complete(request: HttpRequest) -> HttpResponse:
+    """What could stand at place `at` of the filter `text`, as JSON."""
+    text, at = request.GET.get("text", "")[:2000], request.GET.get("at", "")
+    place = whole_in(at, 5)
+    place = len(text) if place is None else min(place, len(text))
+    return JsonResponse(completions(current_project(request), signed_in(request), text, place))
+
+
+def act(request: HttpRequest) -> HttpResponse:
+    """GET asks what an action on the chosen runs will do; POST does it, once, and goes back to the list."""
+    asked = request.POST if request.method == "POST" else request.GET
+    action, project = asked.get("action", ""), current_project(request)
+    if action in bulk.NEEDS:
+        allow(request, project, bulk.NEEDS[action])
+    try:
+        ids = _chosen(request, asked, action)
+        if action == "compare":
+            if len(ids) > MOST_COMPARED:
+                messages.info(request, TOO_MANY_COMPARED, extra_tags="warn")
+            return redirect(f"{reverse('compare')}?{urlencode([('run', pk) for pk in ids[:MOST_COMPARED]])}")
+        if request.method == "POST":
+            return _done(request, action, ids)
+    except ServiceError as error:
+        return _change_refused(request, asked, error)
+    return _ask(request, action, ids)
+
+
+def _chosen(request: HttpRequest, asked: QueryDict, action: str) -> list[str]:
+    """Ids of ticked runs, or of all that the filter leaves. Raises InvalidInput."""
+    if action != "compare" and action not in bulk.ACTIONS:
+        raise InvalidInput("action", f"action must be compare, {', '.join(bulk.ACTIONS)}.")
+    if asked.get("all") != "1":
+        found = _ticked(asked)
+    else:
+        limit = MOST_COMPARED if action == "compare" else bulk.most_for(action)
+        compiled = compile_filter(asked.get("filter", ""), user=signed_in(request))
+        found = everything(compiled, current_project(request), limit)
+        if len(found) > limit and action != "compare":
+            raise InvalidInput(
+                "runs", f"More than {limit:,} runs fit; {action} takes at most that many at a time."
+            )
+    if not found:
+        raise InvalidInput("runs", "Tick at least one run first.")
+    return found
+
+
+def _ticked(asked: QueryDict) -> list[str]:
+    """Ids of ticked runs, each once."""
+    ids = [*asked.getlist("run"), *asked.get("runs", "").split(",")]
+    return [pk for pk in dict.fromkeys(ids) if pk]
+
+
+def _ask(
+    request: HttpRequest, action: str, ids: list[str], error: str = "", status: int = 200
+) -> HttpResponse:
+    among = Run.with_deleted if action == "restore" else Run.objects
+    runs = list(
+        among.filter(project=current_project(request), pk__in=ids).select_related("summary").defer("config")
+    )
+    asked = request.POST if request.method == "POST" else request.GET
+    context = {
+        "action": action,
+        "title": bulk_words.title(action, runs),
+        "sentences": bulk_words.consequences(action, runs),
+        "named": runs[:SHOWN],
+        "unnamed": max(0, len(runs) - SHOWN),
+        "ids": ",".join(run.pk for run in runs),
+        "needs_tag": action in bulk.NEEDS_TAG,
+        "tags": sorted({tag for run in runs for tag in run.tags}) if action == "untag" else [],
+        "tag": asked.get("tag", ""),
+        "sent": asked,
+        "key": new_key(),
+        "back": asked.get("back", ""),
+        "error": error,
+    }
+    return page_or_fragment(request, "runs/bulk.html", "runs/_bulk.html", context, status)
+
+
+def _done(request: HttpRequest, action: str, ids: list[str]) -> HttpResponse:
+    row = bulk.act(
+        user=signed_in(request),
+        project=current_project(request),
+        action=action,
+        run_ids=ids,
+        key=request.POST.get("key", ""),
+        tag=request.POST.get("tag", ""),
+        changes=many_changes_in(request.POST.dict()) if action == "change" else None,
+    )
+    query = QueryDict(request.POST.get("back", "")[:8000], mutable=True)
+    query["report"] = str(row.pk)
+    return redirect(f"{reverse('runs')}?{query.urlencode()}")
+
+
+def _change_refused(request: HttpRequest, asked: QueryDict, error: ServiceError) -> HttpResponse:
+    """A wrong tag or change is asked for again; anything else is said above the list."""
+    action = asked.get("action", "")
+    if error.field == "tag" or (action == "change" and error.field not in ("runs", "key")):
+        return _ask(request, action, _ticked(asked), error.message, error.status)
+    state_from(request, asked.get("back", ""))
+    return list_page(request, problem=error.message, status=error.status)
+
+
+def save_view(request: HttpRequest) -> HttpResponse:
+    """A new saved view of what the list shows now."""
+    project, user, sent = current_project(request), signed_in(request), request.POST
+    state_from(request, sent.get("back", ""))
+    state = state_of(request.GET, views_of(user, project))
+    try:
+        view = services.create_view(
+            user=user,
+            project=project,
+            name=sent.get("name", ""),
+            filter=state.filter,
+            columns=state.columns if state.column_list else (),
+            sort=state.sort,
+            shared=sent.get("shared") == "on",
+        )
+        if sent.get("default") == "on":
+            services.set_default(view.pk, user=user, project=project)
+    except (InvalidInput, Conflict, NotFound) as error:
+        return list_page(request, problem=f"The view was not saved. {error.message}", status=error.status)
+    messages.info(request, f"Saved the view “{view}”.")
+    return redirect(f"{reverse('runs')}?view={view.pk}")
+
+
+def change_view(request: HttpRequest, view_id: int) -> HttpResponse:
+    """Overwrite, rename, share, unshare or delete a saved view, or make it the one that the list opens with."""
+    sent = request.POST
+    state_from(request, sent.get("back", ""))
+    change = _CHANGES.get(sent.get("do", ""))
+    try:
+        if change is None:
+            raise InvalidInput("do", f"do must be one of {', '.join(_CHANGES)}.")
+        return change(request, view_id if view_id < 2**63 else 0)
+    except ServiceError as error:
+        return list_page(request, problem=error.message, status=error.status)
+
+
+def _who(request: HttpRequest) -> dict[str, Any]:
+    return {"user": signed_in(request), "project": current_project(request)}
+
+
+def _version(request: HttpRequest) -> dict[str, Any]:
+    return _who(request) | {"version": whole_in(request.POST.get("version", "")) or 0}
+
+
+def _overwrite(request: HttpRequest, view_id: int) -> HttpResponse:
+    state = state_of(request.GET, views_of(**_who(request)))
+    services.overwrite_view(
+        view_id,
+        filter=state.filter,
+        columns=state.columns if state.column_list else (),
+        sort=state.sort,
+        **_version(request),
+    )
+    return _back_to(request, view_id, "Saved what the list shows now.")
+
+
+def _rename(request: HttpRequest, view_id: int) -> HttpResponse:
+    services.rename_view(view_id, name=request.POST.get("name", ""), **_version(request))
+    return _back_to(request, view_id, "Renamed the view.")
+
+
+def _share(request: HttpRequest, view_id: int) -> HttpResponse:
+    services.share_view(view_id, shared=True, **_version(request))
+    return _back_to(request, view_id, "Every member of the project sees this view now.")
+
+
+def _unshare(request: HttpRequest, view_id: int) -> HttpResponse:
+    services.share_view(view_id, shared=False, **_version(request))
+    return _back_to(request, view_id, "Only you see this view now.")
+
+
+def _default(request: HttpRequest, view_id: int) -> HttpResponse:
+    services.set_default(view_id, **_who(request))
+    return _back_to(request, view_id, "Your list opens with this view from now on.")
+
+
+def _no_default(request: HttpRequest, view_id: int) -> HttpResponse:
+    services.set_default(None, **_who(request))
+    return _back_to(request, view_id, "Your list opens with all runs again.")
+
+
+def _delete(request: HttpRequest, view_id: int) -> HttpResponse:
+    name = SavedView.objects.filter(pk=view_id).values_list("name", flat=True).first()
+    if services.delete_view(view_id, **_version(request)):
+        messages.info(request, f"Deleted the view “{name}”. Its runs are as they were.")
+    else:
+        messages.info(request, "This view had been deleted before.")
+    return redirect(f"{reverse('runs')}?view=all")
+
+
+def _back_to(request: HttpRequest, view_id: int, said: str) -> HttpResponse:
+    messages.info(request, said)
+    return redirect(f"{reverse('runs')}?view={view_id}")
+
+
+_CHANGES: dict[str, Callable[[HttpRequest, int], HttpResponse]] = {
+    "overwrite": _overwrite,
+    "rename": _rename,
+    "share": _share,
+    "unshare": _unshare,
+    "default": _default,
+    "no-default": _no_default,
+    "delete": _delete,
+}

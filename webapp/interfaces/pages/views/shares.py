@@ -1,11 +1,14 @@
-"""Links that show one chart without an account: making and revoking them, and what they show."""
+"""Links that show one chart without an account: making and revoking them, and what they show.
+
+Links that show a published report without an account.
+"""
 
 from typing import Any
 
 from csp.decorators import csp_replace
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -13,18 +16,22 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
 
-from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.amounts import whole_in
+from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.answers import WORDS, gone, status_of, unlisted
 from webapp.interfaces.pages.forms import ShareForm
-from webapp.interfaces.pages.links import WORDS, gone, status_of, unlisted
+from webapp.interfaces.pages.report import picker
+from webapp.reporting.reports import selectors
+from webapp.reporting.reports.services import create_link
 from webapp.reporting.shares import services
 from webapp.reporting.shares.drawing import PIXELS, Drawing
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.questions import Question, question_of
 from webapp.reporting.shares.selectors import drawing_of, share_by_token, shares_of
-from webapp.reporting.shares.titles import title_of
+from webapp.reporting.shares.services import Question, question_of, title_of
 
 DESCRIPTION_LENGTH = 200  # what previews of links show
+DAYS = (("30", "for 30 days"), ("7", "for 7 days"), ("365", "for a year"), ("", "until somebody closes it"))
 
 
 @never_cache
@@ -106,7 +113,7 @@ def picture(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _find(token: str) -> tuple[Share | None, Drawing | None, str]:
-    """The share with its chart, or why there is nothing to show: a key of `webapp.interfaces.pages.links.WORDS`."""
+    """The share with its chart, or why there is nothing to show: a key of `webapp.interfaces.pages.answers.WORDS`."""
     share = share_by_token(token)
     if share is None:
         return None, None, "unknown"
@@ -142,3 +149,61 @@ def description_of(drawing: Drawing) -> str:
         (f"{drawing.heading}.", *drawing.sentences[:1], *drawing.missing, *drawing.sentences[1:])
     )
     return words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
+
+
+@never_cache
+def links(request: HttpRequest, report_id: str) -> HttpResponse:
+    """The links to a report, and a new one, which is shown once."""
+    found = picker.get_report(request, report_id)
+    token, problem = "", ""
+    if request.method == "POST":
+        days = request.POST.get("days", "")
+        try:
+            token = create_link(
+                found, user=signed_in(request), days=(whole_in(days, 5) or 0) if days else None
+            )
+        except ServiceError as error:
+            problem = error.message
+    now = timezone.now()
+    context = {
+        "report": found,
+        "rows": [(link, link.state_at(now)) for link in selectors.links_of(found)],
+        "days": DAYS,
+        "problem": problem,
+        "published": selectors.publication_of(found) is not None and found.archived_at is None,
+        "address": request.build_absolute_uri(reverse("shared-report", args=[token])) if token else "",
+    }
+    return render(request, "reports/links.html", context, status=422 if problem else 200)
+
+
+def revoke_report(request: HttpRequest, report_id: str, link_id: int) -> HttpResponse:
+    """Close a link; closing it again changes nothing."""
+    found = picker.get_report(request, report_id)
+    link = selectors.links_of(found).filter(pk=link_id).first() if link_id < 2**63 else None
+    if link is None:
+        raise Http404("no such link")
+    services.revoke_share(link, user=signed_in(request))
+    messages.info(request, "The link is closed: it shows nothing from now on.")
+    return redirect("report-links", found.pk)
+
+
+def shared_report(request: HttpRequest, token: str) -> HttpResponse:
+    """The newest published version, for whoever has the link; the same for everybody, signed in or not."""
+    link = share_by_token(token, of_report=True)
+    if link is None:
+        return gone(None, "unknown")
+    state = link.state_at(timezone.now())
+    if state != "open":
+        return gone(link, state)
+    report = selectors.report_of_link(link)
+    publication = selectors.publication_of(report) if report is not None else None
+    if report is None or publication is None or report.archived_at is not None:
+        return gone(link, "withdrawn")
+    services.note_visit(link)
+    version = selectors.published_version(report.project, publication)
+    context = {
+        "version": version,
+        "publication": publication,
+        "byline": picker.byline(version),
+    }
+    return unlisted(HttpResponse(render_to_string("reports/shared.html", context)))

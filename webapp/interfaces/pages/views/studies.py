@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
@@ -20,7 +21,7 @@ from webapp.record.runs.states import ENDED
 from webapp.science.curves.axes import DEFAULT_METRIC
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.figure import curve_label
-from webapp.science.studies import keeping, selectors, services
+from webapp.science.studies import selectors, services
 from webapp.science.studies.law import at_value, number_of
 from webapp.science.studies.models import Study
 from webapp.science.studies.results import CSV_COLUMNS, csv_rows, progress_sentence, results, stored_headline
@@ -188,8 +189,7 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
         messages.warning(request, f"There is no run {text[:40]} in this project.")
         return redirect("study", found.pk)
     try:
-        position = int(arm) if arm.isdecimal() and len(arm) < 6 else None
-        place = services.add_run(found, run, user=signed_in(request), position=position)
+        place = services.add_run(found, run, user=signed_in(request), position=whole_in(arm, 5))
     except ServiceError as error:
         messages.warning(request, error.message)
     else:
@@ -237,7 +237,7 @@ def rename(request: HttpRequest, study_id: str) -> HttpResponse:
     found = _get(request, study_id)
     name, was = request.POST.get("name", ""), request.POST.get("was", "")
     try:
-        keeping.rename_study(found, name, was=was, user=signed_in(request))
+        services.rename_study(found, name, was=was, user=signed_in(request))
     except ServiceError as error:
         messages.warning(request, f"The study was not renamed. {error.message}")
     return redirect("study", found.pk)
@@ -247,9 +247,9 @@ def archive(request: HttpRequest, study_id: str) -> HttpResponse:
     """Hide the study from the list, or with `do=unarchive` list it again."""
     found = _get(request, study_id)
     if request.POST.get("do") == "unarchive":
-        keeping.unarchive_study(found, user=signed_in(request))
+        services.unarchive_study(found, user=signed_in(request))
         messages.info(request, f"{found.name} is in the list of studies again.")
         return redirect("study", found.pk)
-    keeping.archive_study(found, user=signed_in(request))
+    services.archive_study(found, user=signed_in(request))
     messages.info(request, f"{found.name} is archived. Its page, runs and results stay.")
     return redirect("studies")

@@ -1,4 +1,7 @@
-"""Who is in a project, what it is called, its secrets, and the organisation that it belongs to."""
+"""Who is in a project, what it is called, its secrets, and the organisation that it belongs to.
+
+What happens by itself in a project: what its runs are stopped for, and what is cleaned up after them.
+"""
 
 from typing import Any
 
@@ -11,12 +14,12 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
 from webapp.base.errors import REFUSED, NotFound, ServiceError
-from webapp.identity.accounts import invitations, members, organisations, selectors
-from webapp.identity.accounts.invitation_mail import send_invitation
+from webapp.identity.accounts import invitations, selectors, services
+from webapp.identity.accounts.invitations import send_invitation
 from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
 from webapp.identity.accounts.permissions import Permission
 from webapp.identity.secrets import services as secrets
-from webapp.identity.secrets.names import COMMON
+from webapp.identity.secrets.services import COMMON
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
 from webapp.interfaces.pages.forms import add_service_error
 from webapp.interfaces.pages.team.forms import (
@@ -24,12 +27,18 @@ from webapp.interfaces.pages.team.forms import (
     NewProjectForm,
     OrganisationForm,
     OwnerForm,
+    PolicyForm,
     ProjectForm,
     QueueForm,
+    RetentionForm,
     SecretForm,
 )
+from webapp.record.retention import services as retention
+from webapp.record.retention.selectors import policy_of, preview
 from webapp.record.runs import places
 from webapp.record.runs.models import ProjectQueue
+from webapp.reporting.policies import services as policies
+from webapp.reporting.policies.selectors import project_policy
 
 UNPROCESSABLE = 422
 
@@ -81,7 +90,7 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     role = request.POST.get("role", "")
     try:
-        members.change_role(project, user, role, actor=signed_in(request))
+        services.change_role(project, user, role, actor=signed_in(request))
     except REFUSED as error:
         messages.warning(request, error.message)
     else:
@@ -93,7 +102,7 @@ def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take somebody out of the project."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     try:
-        members.remove_member(project, user, actor=signed_in(request))
+        services.remove_member(project, user, actor=signed_in(request))
     except REFUSED as error:
         messages.warning(request, error.message)
     else:
@@ -105,7 +114,7 @@ def leave_project(request: HttpRequest) -> HttpResponse:
     """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
     project, user = current_project(request), signed_in(request)
     try:
-        members.remove_member(project, user, actor=user)
+        services.remove_member(project, user, actor=user)
     except ServiceError as error:
         messages.warning(request, error.message)
         return redirect("members")
@@ -135,7 +144,7 @@ def project_settings(request: HttpRequest) -> HttpResponse:
     form = ProjectForm.of(project, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
-            organisations.change_project(project, actor=signed_in(request), **form.cleaned_data)
+            services.change_project(project, actor=signed_in(request), **form.cleaned_data)
         except ServiceError as error:
             add_service_error(form, error.field, error.message)
         else:
@@ -222,7 +231,7 @@ def new_project(request: HttpRequest) -> HttpResponse:
     found, form = current_project(request).organisation, NewProjectForm(request.POST)
     if form.is_valid():
         try:
-            project = organisations.found_project(found, actor=signed_in(request), **form.cleaned_data)
+            project = services.found_project(found, actor=signed_in(request), **form.cleaned_data)
         except ServiceError as error:
             add_service_error(form, error.field, error.message)
         else:
@@ -236,16 +245,14 @@ def rename_organisation(request: HttpRequest) -> HttpResponse:
     """Give the organisation another name."""
     found = current_project(request).organisation
     name = request.POST.get("name", "")
-    return _change(
-        request, lambda: organisations.rename_organisation(found, name=name, actor=signed_in(request))
-    )
+    return _change(request, lambda: services.rename_organisation(found, name=name, actor=signed_in(request)))
 
 
 def add_owner(request: HttpRequest) -> HttpResponse:
     """Make somebody of its projects an owner."""
     found = current_project(request).organisation
     name = request.POST.get("username", "")
-    return _change(request, lambda: organisations.add_owner(found, username=name, actor=signed_in(request)))
+    return _change(request, lambda: services.add_owner(found, username=name, actor=signed_in(request)))
 
 
 def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
@@ -253,8 +260,8 @@ def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
     found, actor = current_project(request).organisation, signed_in(request)
 
     def end() -> None:
-        user = organisations.person_of(found, user_id)
-        organisations.remove_owner(found, user=user, actor=actor)
+        user = services.person_of(found, user_id)
+        services.remove_owner(found, user=user, actor=actor)
 
     return _change(request, end)
 
@@ -288,3 +295,64 @@ def _organisation(request: HttpRequest, new_project_form: NewProjectForm | None 
         "now": timezone.now(),
     }
     return render(request, "teams/organisation.html", context, status=_status(form))
+
+
+@never_cache
+def automation(request: HttpRequest) -> HttpResponse:
+    """Every member sees what is in force; admins change it."""
+    return _page(request)
+
+
+def set_policies(request: HttpRequest) -> HttpResponse:
+    """What the project's runs are stopped for from now on."""
+    project = current_project(request)
+    form = PolicyForm(request.POST, policy=project_policy(project))
+    if form.is_valid():
+        try:
+            policies.set_project_policy(
+                project, actions=form.actions, advice_delta=form.cleaned_data["advice_delta"], user=signed_in(request)
+            )  # fmt: skip
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "The policies are saved: they hold for what is found from now on.")
+            return redirect("automation")
+    return _page(request, policy_form=form)
+
+
+def set_retention(request: HttpRequest) -> HttpResponse:
+    """What is cleaned up from now on."""
+    project = current_project(request)
+    form = RetentionForm(request.POST, policy=policy_of(project))
+    if form.is_valid():
+        try:
+            retention.set_policy(project, user=signed_in(request), **form.cleaned_data)
+        except ServiceError as error:
+            add_service_error(form, error.field, error.message)
+        else:
+            messages.info(request, "The clean-up is saved: it holds from the next step on, within a minute.")
+            return redirect("automation")
+    return _page(request, retention_form=form)
+
+
+@never_cache
+def retention_preview(request: HttpRequest) -> HttpResponse:
+    """The dry run: what the stored policy would take away now."""
+    project = current_project(request)
+    policy = policy_of(project)
+    return render(request, "teams/_preview.html", {"retention": policy, "preview": preview(project, policy)})
+
+
+def _page(
+    request: HttpRequest, policy_form: PolicyForm | None = None, retention_form: RetentionForm | None = None
+) -> HttpResponse:
+    project = current_project(request)
+    policy, kept = project_policy(project), policy_of(project)
+    context = {
+        "policy": policy,
+        "policy_form": policy_form or PolicyForm(policy=policy),
+        "retention": kept,
+        "retention_form": retention_form or RetentionForm(policy=kept),
+    }
+    failed = any(form is not None and form.errors for form in (policy_form, retention_form))
+    return render(request, "teams/automation.html", context, status=UNPROCESSABLE if failed else 200)

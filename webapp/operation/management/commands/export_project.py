@@ -8,7 +8,7 @@ from django.core.management import BaseCommand, CommandError, CommandParser
 from webapp.identity.accounts.management.named import project_named
 from webapp.operation.management.database import database
 from webapp.operation.moving.archive import MovingError
-from webapp.operation.moving.exporting import export_project
+from webapp.operation.moving.tables import export_project
 
 
 class Command(BaseCommand):

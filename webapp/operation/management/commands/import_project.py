@@ -10,8 +10,7 @@ from webapp.identity.accounts.management.named import organisation_named
 from webapp.identity.accounts.services import DEFAULT_ORGANISATION
 from webapp.operation.management.database import database
 from webapp.operation.moving.archive import MovingError
-from webapp.operation.moving.importing import Imported, import_project
-from webapp.operation.moving.people import Match
+from webapp.operation.moving.importing import Imported, Match, import_project
 
 
 def _pair(text: str) -> tuple[str, str]:

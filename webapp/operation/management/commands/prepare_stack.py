@@ -7,8 +7,8 @@ from django.core.management import BaseCommand, CommandError, CommandParser, cal
 
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.services import default_project, first_account
-from webapp.interfaces.assets.collect import collect_assets
-from webapp.record.health import schema
+from webapp.interfaces.assets.sources import collect_assets
+from webapp.record.health import patience
 from webapp.record.recipes.services import sync_shipped_recipes
 
 
@@ -23,8 +23,8 @@ class Command(BaseCommand):
         """Prints {"password": ...} as its last line; null where accounts exist already.
 
         Changes nothing in a database of a newer version."""
-        if unknown := schema.unknown_migrations():
-            raise CommandError(schema.new_words(unknown))
+        if unknown := patience.unknown_migrations():
+            raise CommandError(patience.new_words(unknown))
         call_command("migrate", interactive=False, verbosity=0)
         collect_assets()
         default_project()

@@ -17,8 +17,7 @@ from django.utils import timezone
 from training.bundles import all_bundles
 from training.schema import Recipe, Resources
 from webapp.record.health.models import ClusterSeen
-from webapp.record.runs.admission.deciding import LOOKED_AT
-from webapp.record.runs.admission.order import in_order
+from webapp.record.runs.admission.deciding import LOOKED_AT, in_order
 from webapp.record.runs.admission.parts import AtWork, Bundles, Cluster, Holding, Queued, Share, Span
 from webapp.record.runs.models import (
     Attempt,

@@ -19,10 +19,9 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 
 from webapp.identity.accounts.models import Project, User
-from webapp.record.alarm_rules.configured import rules_by_name
+from webapp.record.alarm_rules.rules import rules_by_name
 from webapp.record.recipes.models import Revision
-from webapp.record.runs.filtering import config_values, values
-from webapp.record.runs.filtering.errors import FilterError, nearest
+from webapp.record.runs.filtering import config_values, fields
 from webapp.record.runs.filtering.fields import (
     ALARM_WORDS,
     BY_NAME,
@@ -42,8 +41,18 @@ from webapp.record.runs.filtering.fields import (
     field_names,
     metric_name,
 )
-from webapp.record.runs.filtering.parsing import parse
-from webapp.record.runs.filtering.tree import And, Comparison, Node, Not, Value, Word, comparisons
+from webapp.record.runs.filtering.parsing import (
+    And,
+    Comparison,
+    FilterError,
+    Node,
+    Not,
+    Value,
+    Word,
+    comparisons,
+    nearest,
+    parse,
+)
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import newest_value
 from webapp.record.runs.states import ACTIVE
@@ -207,7 +216,7 @@ def _choice(field: Field, node: Comparison, value: Value, context: _Context) -> 
 
 
 def _number(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
-    read = values.whole if field.kind is Kind.WHOLE else values.number
+    read = fields.whole if field.kind is Kind.WHOLE else fields.number
     lookup = LOOKUPS.get(node.op, "exact")
     return Q(**{f"{field.columns[0]}__{lookup}": read(value.text)})
 
@@ -215,7 +224,7 @@ def _number(field: Field, node: Comparison, value: Value, context: _Context) -> 
 def _time(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     """A day is a span: > is after it, >= from its start."""
     column = field.columns[0]
-    moment = values.moment(value.text, context.now)
+    moment = fields.moment(value.text, context.now)
     if node.op not in ORDER:
         if moment.start == moment.end:
             raise ValueError(f"is an instant; compare {field.name} with < or >, or give a day")
@@ -228,7 +237,7 @@ def _time(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
 
 def _age(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     try:
-        since = context.now - values.duration(value.text)
+        since = context.now - fields.duration(value.text)
     except OverflowError:
         raise ValueError("is too long") from None
     turned = {"<": "gt", "<=": "gte", ">": "lt", ">=": "lte"}[node.op]
@@ -273,7 +282,7 @@ def _config(field: Field, node: Comparison, value: Value, context: _Context) -> 
     if value.text.lower() == "none" and not value.quoted and node.op not in ORDER + ("~",):
         return Q(config_values.missing("config", path))
     if node.op in ORDER:
-        return Q(config_values.number_fits("config", path, LOOKUPS[node.op], values.number(value.text)))
+        return Q(config_values.number_fits("config", path, LOOKUPS[node.op], fields.number(value.text)))
     text = config_values.text_of("config", path)
     if node.op == "~":
         return Q(config_values.fits(text, "icontains", value.text))
@@ -281,7 +290,7 @@ def _config(field: Field, node: Comparison, value: Value, context: _Context) -> 
         return Q(config_values.fits(text, "iregex", pattern(value.text)))
     found = Q(config_values.fits(text, "iexact", value.text))
     try:
-        same = config_values.number_fits("config", path, "exact", values.number(value.text))
+        same = config_values.number_fits("config", path, "exact", fields.number(value.text))
     except ValueError:
         return found
     return found | Q(same)
@@ -293,7 +302,7 @@ def _metric(field: Field, node: Comparison, value: Value, context: _Context) -> 
     if value.text.lower() == "none" and not value.quoted and node.op not in ORDER:
         return Q(IsNull(newest, True))
     compare = config_values.COMPARE[LOOKUPS.get(node.op, "exact")]
-    number = Constant(values.number(value.text), output_field=FloatField())
+    number = Constant(fields.number(value.text), output_field=FloatField())
     return Q(Coalesce(compare(newest, number), Constant(False), output_field=BooleanField()))
 
 

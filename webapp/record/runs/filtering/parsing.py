@@ -1,19 +1,29 @@
-"""From the text of a filter to its tree. Anything that is no filter raises FilterError and nothing else."""
+"""From the text of a filter to its tree. Anything that is no filter raises FilterError and nothing else.
+
+A filter as a tree, and back as text. Positions are for errors and do not tell trees apart.
+
+What is wrong with a filter, and where.
+"""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field as member
+from difflib import get_close_matches
 from typing import Any
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from webapp.record.runs.filtering.errors import FilterError
+from webapp.base.errors import InvalidInput
 from webapp.record.runs.filtering.fields import PREFIXES
-from webapp.record.runs.filtering.tree import And, Comparison, Node, Not, Or, Value, Word
 
+PLAIN_VALUE = re.compile(r"[^\s\"'(),:=!<>~][^\s\"(),]*")
+PLAIN_WORD = re.compile(r"[^\s\"'(),:=!<>~][^\s\"(),:=!<>~]*")
+KEYWORDS = frozenset({"and", "or", "not"})
 MAX_LENGTH = 1000  # characters
 MAX_DEPTH = 12  # AND, OR and NOT within each other
 MAX_CONDITIONS = 60
-
 # AND binds closer than OR; conditions side by side are joined by AND. A field is a word with an operator behind it,
 # so a value may hold what a word may not ("https://...", "10:30"). After a dot a field's name may go on in quotes.
 GRAMMAR = r"""
@@ -53,6 +63,126 @@ EXPECTED = {  # the order in which they are named
     "$END": "the end",
 }
 QUOTE = re.compile(r"[\"']")
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a comparison. A quoted one is taken literally: no wildcard, no `none`, no `me`."""
+
+    text: str
+    quoted: bool = False
+    at: int = member(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`state:running,failed`: true where any of the values fits; with != where none does."""
+
+    field: str
+    op: str
+    values: tuple[Value, ...]
+    at: int = member(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Word:
+    """Text without a field: searches names, recipes, ids and tags."""
+
+    text: str
+    at: int = member(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Not:
+    item: "Node"
+
+
+@dataclass(frozen=True)
+class And:
+    items: tuple["Node", ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    items: tuple["Node", ...]
+
+
+Node = Comparison | Word | Not | And | Or
+
+
+def comparisons(node: Node | None) -> Iterator[Comparison]:
+    """Every comparison of the tree, from left to right."""
+    if isinstance(node, Comparison):
+        yield node
+    elif isinstance(node, Not):
+        yield from comparisons(node.item)
+    elif isinstance(node, And | Or):
+        for item in node.items:
+            yield from comparisons(item)
+
+
+def to_text(node: Node | None) -> str:
+    """The filter as it would be typed; parsed again it is the same tree."""
+    if node is None:
+        return ""
+    if isinstance(node, Or):
+        return " OR ".join(_inside(item) for item in node.items)
+    if isinstance(node, And):
+        return " ".join(_inside(item) for item in node.items)
+    return _inside(node)
+
+
+def _inside(node: Node) -> str:
+    if isinstance(node, Word):
+        plain = PLAIN_WORD.fullmatch(node.text) and node.text.lower() not in KEYWORDS
+        return node.text if plain else quoted(node.text)
+    if isinstance(node, Comparison):
+        return f"{node.field}{node.op}{','.join(_value(value) for value in node.values)}"
+    if isinstance(node, Not):
+        return f"NOT {_inside(node.item) if not isinstance(node.item, Not) else f'({to_text(node.item)})'}"
+    return f"({to_text(node)})"
+
+
+def _value(value: Value) -> str:
+    return quoted(value.text) if value.quoted or not PLAIN_VALUE.fullmatch(value.text) else value.text
+
+
+def quoted(text: str) -> str:
+    """The text in double quotes, with what would end them escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+SHOWN_BEFORE, SHOWN_AFTER = 48, 24  # characters around the place at fault
+
+
+class FilterError(InvalidInput):
+    """A filter that cannot be read. `at` is the place in `text` (from 0), `reason` what was found, and `expected`
+    what would do, in words; either may end the sentence."""
+
+    def __init__(self, text: str, at: int, reason: str, expected: str = "") -> None:
+        self.text = text
+        self.at = min(max(at, 0), len(text))
+        self.reason = reason
+        self.expected = expected
+        hint = f"; expected {expected}" if expected else ""
+        self.said = f"{reason}{hint}" if reason.endswith("?") and not hint else f"{reason}{hint}."
+        super().__init__("filter", f"filter, character {self.at + 1}: {self.said}", status=422)
+
+    @property
+    def pointer(self) -> str:
+        """Two lines: the filter around the place at fault, and a caret under it."""
+        start = max(0, self.at - SHOWN_BEFORE)
+        end = min(len(self.text), self.at + SHOWN_AFTER)
+        before, after = "…" if start else "", "…" if end < len(self.text) else ""
+        line = "".join(c if c.isprintable() else " " for c in self.text[start:end])
+        return f"{before}{line}{after}\n{' ' * (len(before) + self.at - start)}^"
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """`did you mean "state"?` for a name that is nearly known; empty for one that is not."""
+    found = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return f'did you mean "{found[0]}"?' if found else ""
 
 
 class _Builder(Transformer):

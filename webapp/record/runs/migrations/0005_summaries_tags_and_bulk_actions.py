@@ -5,7 +5,7 @@ from django.db import migrations, models
 # Rows that are written past Django (bulk loads) need not know of tags.
 DEFAULT_TAGS = "ALTER TABLE runs_run ALTER COLUMN tags SET DEFAULT '[]'"
 
-# What webapp.science.curves.summaries made of the stored data when this migration was written.
+# What webapp.science.curves.services made of the stored data when this migration was written.
 FILL = """
 INSERT INTO runs_summary (
     run_id, used_hours, used_attempt, used_seq, pass_rate, pass_rate_stderr, pass_rate_attempt, pass_rate_seq,

@@ -9,27 +9,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of
-from webapp.science.curves import answers, estimates, remembered, words
+from webapp.science.curves import answers, estimates, words
+from webapp.science.curves.answers import HTML_NAMES, shown
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
-from webapp.science.curves.bulk import fits_of, thinned_curves
-from webapp.science.curves.comparison import drawing, gaps, told_apart
+from webapp.science.curves.comparison import drawing, odds
 from webapp.science.curves.comparison.entries import (
     PUBLISHED,
     RECIPE,
     RUN,
     Entry,
+    is_empty,
     mixed,
+    notes,
     published_entries,
     recipe_entries,
     run_entries,
+    why_unfitted,
     with_fits,
 )
 from webapp.science.curves.estimates import Said
-from webapp.science.curves.fitting import Curve, Question, curves_of
+from webapp.science.curves.fitting import Curve, Question, curves_of, fits_of, thinned_curves
 from webapp.science.curves.models import ReferenceFit
-from webapp.science.curves.parameters import HTML_NAMES, shown
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.science.curves.selectors import run_totals
@@ -70,7 +72,7 @@ def entries_of(
         few = [with_fits(entry, live, curves=curves) for entry in own]
         return _with_courses(few, runs, x, live) + published
     fits: dict[str, estimates.RunFit | None] = {
-        pk: stored.fit for pk, stored in remembered.latest(ids, x=x).items()
+        pk: stored.fit for pk, stored in estimates.latest(ids, x=x).items()
     }
     thinned = thinned_curves(ids, x)
     many = [with_fits(entry, fits, thinned=thinned) for entry in own]
@@ -110,7 +112,7 @@ def is_many(entries: Sequence[Entry]) -> bool:
 def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Payload:
     """What the page draws and says of the entries."""
     axis, many = AXES[x], is_many(entries)
-    unfitted, missing = gaps.why_unfitted(entries, x, many=many), gaps.notes(entries, x)
+    unfitted, missing = why_unfitted(entries, x, many=many), notes(entries, x)
     series = [drawing.series(entry, view, many=many) for entry in entries]
     table = _table(entries)
     return {
@@ -124,8 +126,8 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
         "table": table,
         "scale": _scale(table),
         "unfitted": unfitted,
-        "empty": gaps.is_empty(entries),
-        "sentences": told_apart.sentences(entries, view, x, unfitted=unfitted),
+        "empty": is_empty(entries),
+        "sentences": odds.sentences(entries, view, x, unfitted=unfitted),
         "notes": _notes(entries, series, view=view, x=x, many=many) + missing,
         "missing": missing,
     }
@@ -174,11 +176,11 @@ def _sampled_note(entries: Sequence[Entry], view: str, x: str) -> str:
 
 def _table(entries: Sequence[Entry]) -> list[Payload]:
     """A row for each entry, those of a task and model together, the best first; published ones last."""
-    groups = told_apart.by_rivals(entries)
+    groups = odds.by_rivals(entries)
     several = len(groups) > 1
     rows = []
     for (task, model), rivals in groups.items():
-        found = told_apart.compared(rivals)
+        found = odds.compare(rivals)
         said = [_row(entry) | standing.told(found, place) for place, entry in enumerate(rivals)]
         for row in said:
             row |= {"tie_group": f"{task} {model} {row['rank']}" if row["tied"] else None}

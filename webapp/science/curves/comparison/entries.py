@@ -1,4 +1,9 @@
-"""What a comparison shows side by side: a run, a recipe (its runs together), or a published curve."""
+"""What a comparison shows side by side: a run, a recipe (its runs together), or a published curve.
+
+What a comparison cannot show on its axis, and why: nothing reported yet, compute not known, no fit at hand.
+
+What somebody wants to see side by side, as it stands in a URL or in a request to the API.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,22 +11,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from django.db.models import Q
 
 from scaling import ranking, seeds
 from scaling.ranking import Course
 from scaling.recipes import Columns
 from scaling.seeds import CORPUS, Between
+from webapp.base.amounts import whole_in
+from webapp.identity.accounts.models import Project
+from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
 from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of, recipe_key, recipe_name
-from webapp.science.curves import estimates
-from webapp.science.curves.axes import DEFAULT_LEVEL
-from webapp.science.curves.bulk import Thinned
+from webapp.record.runs.points import arrays_of
+from webapp.science.curves import estimates, words
+from webapp.science.curves.answers import UNITS
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.curves.estimates import RunFit, Said
-from webapp.science.curves.fitting import Curve
+from webapp.science.curves.fitting import CRASHED, Curve, Thinned, crash_note
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.payloads import published_ceiling
 
 RUN, RECIPE, PUBLISHED = "run", "recipe", "published"
+MOST_RUNS = 120
+BY = {"run": "Runs", "recipe": "Recipes"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,3 +212,123 @@ def mixed(entries: Sequence[Entry]) -> bool:
     """Whether single runs stand beside recipes of several runs."""
     kinds = {entry.kind for entry in entries}
     return {RUN, RECIPE} <= kinds
+
+
+def notes(entries: Sequence[Entry], x: str) -> list[str]:
+    """A sentence for each reason, with the names. One query, for runs that train elsewhere."""
+    own = [entry for entry in entries if entry.kind != PUBLISHED]
+    elsewhere = [run.pk for entry in own for run in entry.runs if run.origin == Run.Origin.TRACKED]
+    is_unknown = f"p.{AXES[x].key} IS NULL AND p.step > 0"
+    unknown = arrays_of(elsewhere, DEFAULT_METRIC, ["step"], is_unknown) if elsewhere and x != "step" else {}
+    lacks = lambda entry: any(run.pk in unknown for run in entry.runs)
+    silent = [entry.label for entry in own if not _is_shown(entry) and lacks(entry)]
+    partly = [entry.label for entry in own if _is_shown(entry) and lacks(entry)]
+    nothing = [entry.label for entry in own if not _is_shown(entry) and not lacks(entry)]
+    found = []
+    if silent:
+        found.append(f"Not drawn, because their {UNITS[x]} are not known; steps are: {words.few(silent)}.")
+    if partly:
+        found.append(
+            f"Drawn and fitted without the evaluations whose {UNITS[x]} are not known: {words.few(partly)}."
+        )
+    if nothing:
+        found.append(f"No evaluation on this axis yet: {words.few(nothing)}.")
+    if note := crash_note(_crashed(entries), "Without parameters of Eq. 1"):
+        found.append(note)
+    return found
+
+
+def why_unfitted(entries: Sequence[Entry], x: str, *, many: bool) -> str:
+    """Why no entry has a fit, in a sentence; empty where one has."""
+    fits = [fit for entry in entries for fit in entry.fits if fit is not None]
+    if fits:
+        return f"Nothing fitted. {CRASHED}" if all(fit.message == CRASHED for fit in fits) else ""
+    if many and x != DEFAULT_AXIS:
+        return f"Of so many only the fits by {UNITS[DEFAULT_AXIS]} are at hand: choose fewer, or that axis."
+    known = " whose compute is known" if _tracked(entries) and x != "step" else ""
+    return f"Nothing fitted yet: a fit needs at least five evaluations after the first update{known}."
+
+
+def is_empty(entries: Sequence[Entry]) -> bool:
+    """Whether no run has a point on this axis and nothing published is chosen."""
+    return not any(entry.kind == PUBLISHED or _is_shown(entry) for entry in entries)
+
+
+def _crashed(entries: Sequence[Entry]) -> list[str]:
+    return [
+        label_of(run)
+        for entry in entries
+        for run, fit in zip(entry.runs, entry.fits, strict=False)
+        if fit is not None and fit.message == CRASHED
+    ]
+
+
+def _is_shown(entry: Entry) -> bool:
+    return any(len(one.x) for one in (*entry.curves, *entry.thinned) if one is not None)
+
+
+def _tracked(entries: Sequence[Entry]) -> bool:
+    return any(run.origin == Run.Origin.TRACKED for entry in entries for run in entry.runs)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Chosen runs, published curves, and what was asked for but is not there. `dropped`: runs beyond MOST_RUNS."""
+
+    runs: list[Run] = field(default_factory=list)
+    references: list[ReferenceFit] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    dropped: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.runs or self.references)
+
+
+def choose(
+    project: Project,
+    *,
+    runs: Sequence[str] = (),
+    recipes: Sequence[str] = (),
+    references: Sequence[str] = (),
+) -> Choice:
+    """Runs by id and all runs of recipe revisions ("slug@2"), published curves by slug; in the order asked for.
+
+    Two queries. What this project does not have is `missing`.
+    """
+    wanted = list(dict.fromkeys(pk.strip() for pk in runs if pk))
+    revisions = {token: _revision(token) for token in dict.fromkeys(map(str.strip, recipes)) if token}
+    found = _runs(project, wanted, [pair for pair in revisions.values() if pair])
+    by_id = {run.pk: run for run in found}
+    ordered = [by_id[pk] for pk in wanted if pk in by_id]
+    of_recipes = [run for run in found if run.pk not in set(wanted)]
+    of_recipes.sort(key=lambda run: (run.revision.recipe.slug, run.revision.number, run.seed, run.pk))  # type: ignore[union-attr]
+    here = {(run.revision.recipe.slug, run.revision.number) for run in found if run.revision}
+    missing = [pk for pk in wanted if pk not in by_id]
+    missing += [token for token, pair in revisions.items() if pair not in here]
+    slugs = list(dict.fromkeys(map(str.strip, references)))
+    published = {one.slug: one for one in ReferenceFit.objects.filter(slug__in=slugs)} if slugs else {}
+    missing += [slug for slug in slugs if slug and slug not in published]
+    chosen = ordered + of_recipes
+    return Choice(
+        chosen[:MOST_RUNS],
+        [published[slug] for slug in slugs if slug in published],
+        missing,
+        max(0, len(chosen) - MOST_RUNS),
+    )
+
+
+def _runs(project: Project, ids: list[str], revisions: list[tuple[str, int]]) -> list[Run]:
+    if not ids and not revisions:
+        return []
+    wanted = Q(pk__in=ids)
+    for slug, number in revisions:
+        wanted |= Q(revision__recipe__slug=slug, revision__number=number)
+    found = Run.objects.filter(wanted, project=project).select_related("revision__recipe")
+    return list(found.defer("revision__config", "revision__recipe__description"))  # kilobytes each
+
+
+def _revision(token: str) -> tuple[str, int] | None:
+    """("slug", 2) of "slug@2"; None for anything else."""
+    slug, _, number = token.rpartition("@")
+    value = whole_in(number)
+    return (slug, value) if slug and value is not None else None

@@ -1,5 +1,8 @@
 """At one budget: what each is forecast to reach with its interval, and how likely each is the best; and where the
-forecasts cross. All by `scaling.ranking`, from stored forecasts, so that a slider can ask often."""
+forecasts cross. All by `scaling.ranking`, from stored forecasts, so that a slider can ask often.
+
+Which of the chosen can be told apart, in the sentences of `webapp.science.curves.ranking.standing`.
+"""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -7,19 +10,79 @@ from typing import Any
 
 import numpy as np
 
-from scaling import recipes
-from scaling.ranking import AHEAD, REAL
+from scaling import ranking, recipes
+from scaling.ranking import AHEAD, REAL, Compared
 from scaling.recipes import Columns
 from webapp.science.curves import words
-from webapp.science.curves.axes import AXES, Axis
-from webapp.science.curves.comparison import told_apart
+from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis
 from webapp.science.curves.comparison.entries import PUBLISHED, Entry
 from webapp.science.curves.ranking import standing
 
+PAIRS_UP_TO = 3  # entries, of which every pair is told
 Payload = dict[str, Any]
 STOPS = 120  # of the slider
 CROSSINGS_UP_TO = 6  # entries: fifteen pairs
 _GRID = 60
+
+
+def compare(
+    rivals: Sequence[Entry], compute: float | None = None, *, level: float = DEFAULT_LEVEL
+) -> Compared:
+    """Rivals at `compute`, else at the largest that any of their runs has seen; `level` of each one's interval."""
+    return ranking.compared([entry.courses for entry in rivals], rivals[0].between, compute, level=level)
+
+
+def by_rivals(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
+    """Entries by task and model, without the published: those are of other tasks."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        if entry.kind != PUBLISHED:
+            groups.setdefault(entry.rivals, []).append(entry)
+    return groups
+
+
+def sentences(entries: Sequence[Entry], view: str, x: str = DEFAULT_AXIS, *, unfitted: str = "") -> list[str]:
+    """What can be told apart, and what cannot be compared at all. `unfitted`: why none of them has a fit,
+    which keeps those without a forecast from being compared."""
+    own = [entry for entry in entries if entry.kind != PUBLISHED]
+    groups = by_rivals(own)
+    several = [rivals for rivals in groups.values() if len(rivals) > 1]
+    ordered = [sentence for rivals in several for sentence in _of_rivals(rivals, x)]
+    if unfitted and several and not any(entry.reach for entry in own):
+        ordered = [f"Nothing can be said of their order. {unfitted}"]
+    said = ordered + _apart(groups)
+    published = len(entries) > len(own)
+    if published and view == "rate":
+        said.append(
+            "Published curves state no R0, so they cannot be drawn as pass rates; "
+            "switch to the share of the gain to see their shapes."
+        )
+    if published and own:
+        said.append("Published pass rates are of other tasks and models: compare shapes, not heights.")
+    return said
+
+
+def _apart(groups: dict[tuple[str, str], list[Entry]]) -> list[str]:
+    if len(groups) < 2:
+        return []
+    if all(len(rivals) == 1 for rivals in groups.values()) and len(groups) == 2:
+        a, b = (rivals[0].label for rivals in groups.values())
+        return [f"{a} and {b} differ in task or model: they are not rivals."]
+    parts = [
+        f"{task}, {model} ({words.count(len(rivals), 'curve')})" for (task, model), rivals in groups.items()
+    ]
+    return [
+        f"The chosen differ in task or model: {'; '.join(parts)}. They are ranked within each, not across."
+    ]
+
+
+def _of_rivals(rivals: list[Entry], x: str) -> list[str]:
+    """Every pair of a few, and what their seeds say; of more, who is ahead."""
+    names, found = [entry.label for entry in rivals], compare(rivals)
+    if len(rivals) > PAIRS_UP_TO or not found.here.in_order():
+        return standing.answer(names, found, x)
+    pairs = [standing.pair(names, found, a, b, x) for a, b in combinations(range(len(rivals)), 2)]
+    return [*pairs, standing.seeds_sentence(found)]
 
 
 def budget_stops(entries: Sequence[Entry]) -> list[float]:
@@ -41,8 +104,8 @@ def default_budget(entries: Sequence[Entry]) -> float | None:
 
 def at_budget(entries: Sequence[Entry], budget: float, x: str) -> Payload:
     """Rows with what each is forecast to reach at `budget`, the best first, and sentences."""
-    groups = told_apart.by_rivals(entries)
-    found = [(rivals, told_apart.compared(rivals, budget)) for rivals in groups.values()]
+    groups = by_rivals(entries)
+    found = [(rivals, compare(rivals, budget)) for rivals in groups.values()]
     order = {entry.key: index for index, entry in enumerate(entries)}
     rows = []
     for rivals, compared in found:
@@ -94,7 +157,7 @@ def crossings(entries: Sequence[Entry], x: str) -> Payload:
     if len(own) > CROSSINGS_UP_TO:
         said = f"Crossings are worked out for up to {CROSSINGS_UP_TO} series; choose fewer to see them."
         return {"marks": [], "sentences": [], "note": said}
-    pairs = [(a, b) for rivals in told_apart.by_rivals(own).values() for a, b in combinations(rivals, 2)]
+    pairs = [(a, b) for rivals in by_rivals(own).values() for a, b in combinations(rivals, 2)]
     found = [_pair(a, b, AXES[x]) for a, b in pairs]
     return {
         "marks": [one["mark"] for one in found if one["mark"] is not None],
@@ -107,7 +170,7 @@ def _pair(a: Entry, b: Entry, axis: Axis) -> Payload:
     """Of two rivals, as far as both are compared."""
     assert a.reach is not None and b.reach is not None
     grid = np.geomspace(min(a.reach[0], b.reach[0]), AHEAD * max(a.reach[1], b.reach[1]), _GRID)
-    at = [told_apart.compared([a, b], float(c), level=REAL).here for c in grid]
+    at = [compare([a, b], float(c), level=REAL).here for c in grid]
     both = [place for place, one in enumerate(at) if None not in one.means]
     if len(both) < 2:
         return {

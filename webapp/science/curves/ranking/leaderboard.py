@@ -4,6 +4,8 @@ A row is one revision of a recipe with the newest whole-curve fits of its runs (
 shared compute and forecast ceiling by `webapp.science.curves.ranking.standing`, beside them the parameters of Eq. 1.
 Everything comes from stored fits and what was stored beside them, in a number of queries that does not grow. The
 published curves form groups of their own: a pass rate on another task is no rival.
+
+Runs that have a pass rate and stand in no ranking, because nobody knows their device-hours.
 """
 
 from collections import defaultdict
@@ -13,27 +15,28 @@ from functools import reduce
 from operator import or_
 from threading import Lock
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 from cachetools import LRUCache, cached
 from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.urls import reverse
 
 from scaling import curve, ranking
 from scaling.seeds import Between
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
+from webapp.record.runs.bounds import label_of, recipe_key
 from webapp.record.runs.models import Run
-from webapp.record.runs.names import label_of, recipe_key
-from webapp.science.curves import answers, estimates, remembered, words
+from webapp.science.curves import answers, estimates, words
 from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.science.curves.estimates import RunFit, Said
+from webapp.science.curves.estimates import RunFit, Said, Stored
 from webapp.science.curves.models import Fit, ReferenceFit
 from webapp.science.curves.payloads import published_ceiling
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
 from webapp.science.curves.ranking.variation import Units, course, seeds_of_tasks, units
 from webapp.science.curves.record.recalibrating import Record, record_of
-from webapp.science.curves.remembered import Stored
 
 Payload = dict[str, Any]
 SHARE_OF_GAIN = answers.SHARE_OF_GAIN
@@ -41,6 +44,15 @@ MOST_RUNS = 2000  # newest fitted runs that are ranked
 REVISIONS = Prefetch(
     "revision", Revision.objects.select_related("recipe").defer("config")
 )  # few stand behind many runs
+SORTS: dict[str, tuple[str, float]] = {
+    "ceiling": ("forecast", -1.0),
+    "a": ("A", -1.0),
+    "b": ("B", -1.0),
+    "c90": ("c90", 1.0),
+    "seeds": ("seeds", -1.0),
+    "evidence": ("evidence_grade", -1.0),
+}
+FILTER = "used:none ceiling.lo:none NOT pass_rate:none"  # as the list of runs understands it
 
 
 @dataclass
@@ -122,8 +134,8 @@ def _evidence(
     if pairs is not None:
         wanted = _of_pairs(wanted, pairs)
     runs = list(wanted.order_by("-created_at", "id")[:MOST_RUNS])
-    newest = remembered.latest([run.pk for run in runs])
-    earlier = remembered.halfway({pk: 0.5 * fit.window[1] for pk, (_, fit) in newest.items()})
+    newest = estimates.latest([run.pk for run in runs])
+    earlier = estimates.halfway({pk: 0.5 * fit.window[1] for pk, (_, fit) in newest.items()})
     found: dict[tuple, Evidence] = {}
     for run in runs:
         if run.pk in newest:
@@ -322,11 +334,12 @@ def in_order(rows: Sequence[Payload], sort: str) -> list[Payload]:
     return sorted(known, key=lambda row: sign * row[name]) + [row for row in rows if row[name] is None]
 
 
-SORTS: dict[str, tuple[str, float]] = {
-    "ceiling": ("forecast", -1.0),
-    "a": ("A", -1.0),
-    "b": ("B", -1.0),
-    "c90": ("c90", 1.0),
-    "seeds": ("seeds", -1.0),
-    "evidence": ("evidence_grade", -1.0),
-}
+def unranked(project: Project, task: str = "", model: str = "") -> dict[str, Any]:
+    """How many there are of this task and model ("" is any), and where they are listed. One query."""
+    fitted = Fit.objects.filter(run=OuterRef("pk"), superseded=False)
+    named = {name: value for name, value in (("task", task), ("model", model)) if value}
+    runs = Run.objects.filter(
+        ~Exists(fitted), project=project, summary__used_hours=None, summary__pass_rate__isnull=False, **named
+    )
+    words = [FILTER, *(f'{name}:"{value}"' for name, value in named.items())]
+    return {"count": runs.count(), "url": f"{reverse('runs')}?{urlencode({'filter': ' '.join(words)})}"}

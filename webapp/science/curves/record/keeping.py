@@ -1,6 +1,8 @@
 """Keeping the record: forecasts at fixed origins while a run goes on, and their scores once it has ended.
 
 What is done is found by what is stored, so that all of it may be repeated, at the same time, and after a loss.
+
+What people do with the record: switch recalibration, and choose a part of it.
 """
 
 import logging
@@ -8,18 +10,21 @@ import time
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from scaling.points import MIN_POINTS, Points
 from scaling.scores import LATE, late_mean
+from webapp.identity.accounts.models import Project, User
+from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
+from webapp.science.curves.answers import store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome
-from webapp.science.curves.record import methods
-from webapp.science.curves.record.recalibrating import note_changed
-from webapp.science.curves.storing import store_fit
+from webapp.science.curves.record import recalibrating
+from webapp.science.curves.record.recalibrating import note_changed, outcomes_of, switch
 
 log = logging.getLogger(__name__)
 SHARES = (0.25, 0.375, 0.5, 0.75)  # of the budget while a run goes on, of its compute when it has ended
@@ -101,7 +106,7 @@ def _origin(run: Run, curve: Curve, cut: float, *, as_it_went: bool) -> bool:
     digest = digest_of(early)
     if ForecastOrigin.objects.filter(run=run, data_digest=digest).exists():
         return False
-    status, message, says = methods.forecast(early)
+    status, message, says = recalibrating.forecast(early)
     values = {
         "cut": cut, "seen": float(early.x[-1]), "n": len(early.x), "as_it_went": as_it_went, "status": status,
         "message": message, "says": says,
@@ -171,17 +176,17 @@ def _score(origin: ForecastOrigin, curve: Curve, target: float, came: float) -> 
     origin.said, origin.ratios = None, None
     if LEAST_SHARE <= origin.cut / float(curve.x[-1]) < 1 - LATE:
         origin.said = {
-            "forecast": methods.at(origin.says, target) if origin.says else None,
-            "last": methods.last_value(early),
-            "eq1": methods.eq1(early, target),
+            "forecast": recalibrating.at(origin.says, target) if origin.says else None,
+            "last": recalibrating.last_value(early),
+            "eq1": recalibrating.eq1(early, target),
         }
         if abs(origin.cut / float(curve.x[-1]) / PAPER_SHARE - 1) <= SAME_CUT:
-            origin.said["paper"] = methods.paper(early, target)
+            origin.said["paper"] = recalibrating.paper(early, target)
         origin.ratios = ratios(origin.said["forecast"], came)
     origin.save(update_fields=["said", "ratios"])
 
 
-def ratios(said: methods.Payload | None, came: float) -> dict[str, float] | None:
+def ratios(said: recalibrating.Payload | None, came: float) -> dict[str, float] | None:
     """Of each level how many half widths, on its side, what came lies from the value: 1 is the interval's end."""
     if said is None:
         return None
@@ -197,3 +202,24 @@ def _note(run_id: str, *, digest: str, why: str = "", **numbers: float | None) -
     ForecastOutcome.objects.update_or_create(
         run_id=run_id, defaults={"data_digest": digest, "why": why, "judged_at": timezone.now(), **values}
     )
+
+
+@transaction.atomic
+def switch_recalibration(project: Project, *, is_on: bool, actor: User) -> bool:
+    """Whether the project's intervals follow their record; whether that changed."""
+    if not switch(project, is_on=is_on):
+        return False
+    record(
+        "project.changed", actor=actor, project=project, kind="project", key=project.slug, name=project.name,
+        changed={"recalibrates": [not is_on, is_on]},
+    )  # fmt: skip
+    return True
+
+
+def choices_of(project: Project) -> tuple[list[str], list[tuple[str, str]]]:
+    """Tasks, and (slug, name) of recipes, of which runs are judged. Two queries."""
+    judged = outcomes_of(project).filter(why="").order_by()
+    tasks = judged.values_list("run__task", flat=True).distinct()
+    of = ("run__revision__recipe__slug", "run__revision__recipe__name")
+    recipes = judged.filter(run__revision__isnull=False).values_list(*of).distinct()
+    return sorted(tasks), sorted(recipes, key=lambda one: one[1])

@@ -11,8 +11,15 @@ from scaling.course import widen
 from webapp.identity.accounts.models import Project
 from webapp.science.curves.models import ForecastOrigin, ForecastOutcome
 from webapp.science.curves.record.keeping import SHARES, overdue
-from webapp.science.curves.record.methods import LEVELS, METHODS, key
-from webapp.science.curves.record.recalibrating import MOST_RUNS, Record, outcomes_of, record_of
+from webapp.science.curves.record.recalibrating import (
+    LEVELS,
+    METHODS,
+    MOST_RUNS,
+    Record,
+    key,
+    outcomes_of,
+    record_of,
+)
 
 CONFIDENCE = 0.9  # of the interval around an observed coverage
 SHOWN = 0.9  # the level that tables show

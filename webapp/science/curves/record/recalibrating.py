@@ -4,8 +4,18 @@ Conformal: the factor of a level is the quantile, at that level, of how many hal
 over earlier forecasts of the project. Each run weighs as much as another, however many forecasts it has, for those of
 one run hang together; the level is raised by (n + 1) / n for n runs, as in split conformal prediction (Vovk, Gammerman
 and Shafer 2005; Lei et al., J. American Statistical Association 113, 2018). A run's own do not count for itself.
+
+What the forecast and simpler methods say of one compute from the same evaluations, with intervals of LEVELS.
+
+| key | method |
+|---|---|
+| forecast | forms averaged (`scaling.extrapolate`) |
+| last | the mean of the last five evaluations, with its t interval |
+| eq1 | Eq. 1 alone, with the interval of its curve |
+| paper | the grid of arXiv 2510.13786, A.5, in proportion to the compute known; a value without an interval |
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -16,13 +26,86 @@ from cachetools import LRUCache
 from django.db import transaction
 from django.db.models import QuerySet
 
+from scaling import calibration
+from scaling.calibration import RECENT
 from scaling.course import Course
+from scaling.extrapolate import at_levels
+from scaling.paper import fit_grid
 from webapp.identity.accounts.models import Project
+from webapp.science.curves.fitting import Curve, short
 from webapp.science.curves.models import ForecastOrigin, ForecastOutcome, Recalibration
-from webapp.science.curves.record.methods import LEVELS, key
 
+Payload = dict[str, Any]
+LEVELS = (0.5, 0.8, 0.9)
+METHODS = {"forecast": "Forecast", "last": "Last value", "eq1": "Eq. 1 alone", "paper": "The paper's grid"}
+NODES = 24
+REACH = 20.0  # times the compute known
+GRID_STEP = 0.01  # of A
+GRID_C_MID = (
+    np.linspace(100.0, 40_000.0, 25) / 16_000.0
+)  # of the compute known: the paper's runs had 16,000 GPU-hours
 MIN_RUNS = 20  # judged runs of a project before its intervals are recalibrated
 MOST_RUNS = 500  # the newest count
+_lock = Lock()
+
+
+def key(level: float) -> str:
+    """A level as a key of JSON."""
+    return f"{level:g}"
+
+
+def forecast(curve: Curve) -> tuple[str, str, Payload | None]:
+    """(status, message, what is stored) of the forecast from these evaluations, from the last one on."""
+    last = float(curve.x[-1])
+    grid = np.geomspace(last, REACH * last, NODES)
+    said = at_levels(curve.x, curve.y, grid, LEVELS, r0_observed=list(curve.start) or None)
+    any_level = said[-1]
+    if any_level.status == "failed":
+        return "failed", any_level.message, None
+    ends = {key(one.level): {"lo": short(one.lo), "hi": short(one.hi)} for one in said}
+    stored = {"compute": short(grid), "value": short(any_level.value), "levels": ends}
+    return any_level.status, any_level.message, stored
+
+
+def at(stored: Payload, compute: float) -> Payload:
+    """{"value", "levels", "reached"} of a stored forecast at one compute; beyond what is kept, its end. reached: lower
+    end of each level at the last compute known."""
+    nodes, where = np.log(stored["compute"]), math.log(compute)
+    read = lambda column: float(np.interp(where, nodes, column))
+    levels = {level: [read(ends["lo"]), read(ends["hi"])] for level, ends in stored["levels"].items()}
+    reached = {level: ends["lo"][0] for level, ends in stored["levels"].items()}
+    return {"value": read(stored["value"]), "levels": levels, "reached": reached}
+
+
+def last_value(curve: Curve) -> Payload:
+    """The mean of the last five."""
+    return _payload(calibration.mean_of_last(curve.y, LEVELS))
+
+
+def eq1(curve: Curve, compute: float) -> Payload | None:
+    """Eq. 1 alone; None where it cannot be fitted."""
+    said = calibration.eq1(curve.x, curve.y, compute, LEVELS, r0_observed=list(curve.start) or None)
+    return None if said is None else _payload(said)
+
+
+def _payload(said: calibration.Said) -> Payload:
+    levels = zip(LEVELS, said.intervals, strict=True)
+    return {"value": said.value, "levels": {key(level): list(interval) for level, interval in levels}}
+
+
+def paper(curve: Curve, compute: float) -> Payload | None:
+    """The paper's procedure; R0 is the first evaluation's. None where no cell of the grid converges. Takes a second."""
+    last = float(curve.x[-1])
+    r0 = min(float(np.mean(curve.start)) if curve.start else float(curve.y[0]), 1.0 - 1e-9)
+    lowest = max(float(curve.y[-RECENT:].mean()) - 0.05, GRID_STEP)
+    a_grid = np.linspace(0.0, 1.0, round(1 / GRID_STEP) + 1)[math.ceil(lowest / GRID_STEP) :]
+    found = fit_grid(curve.x / last, curve.y, r0=r0, a_grid=a_grid, c_mid_grid=GRID_C_MID)
+    if found is None:
+        return None
+    value = found.r0 + (found.a - found.r0) / (1.0 + (found.c_mid * last / compute) ** found.b)
+    return {"value": float(value), "levels": {}}
+
+
 LEAST, MOST = 0.5, 5.0  # of a factor: what is beyond is a broken record rather than an answer
 
 
@@ -94,7 +177,6 @@ def conformal(ratios: np.ndarray, runs: np.ndarray, level: float) -> float:
 
 
 _records: LRUCache[tuple[int, int], Record] = LRUCache(64)  # (project, stamp)
-_lock = Lock()
 NOTHING = Record(np.empty(0, "<U16"), {key(level): np.empty(0) for level in LEVELS})
 
 

@@ -1,34 +1,182 @@
 """Everything that the run page's chart and its cells show, as one JSON-ready payload.
 
-Every number comes from `scaling`; the page draws and computes nothing. What rests on fit and forecast is kept (see
-`webapp.science.curves.run.kept`); what is said of the forecast is made from that each time, with the interval that the
-project's record asks for.
+Every number comes from `scaling`; the page draws and computes nothing. What rests on fit and forecast of the
+whole curve is kept by the refit, so that an open page need not fit again; what is said of the forecast is made from
+that each time, with the interval that the project's record asks for.
+
+Evaluations that fell out are named, and a fit without them is offered. What falls out is for `scaling.outliers` to say.
+
+Kept is what was said of exactly these points, by this release: anything else has another key and is never shown
+as if it were the answer. While the refit of newer points is on its way, what is kept may be shown beside them; it then
+says which points it does not know.
 """
 
+import hashlib
+import json
 import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
+from django.db import DataError, IntegrityError, transaction
+from django.utils import timezone
 
 import scaling
+from headroom.version import __version__
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import superseded_points
 from webapp.record.runs.selectors import part_of, pass_rates_of
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
-from webapp.science.curves.answers import DEFAULT_GOAL, Goal
-from webapp.science.curves.axes import AXES, DEFAULT_METRIC
+from webapp.science.curves.answers import DEFAULT_GOAL, Goal, parameter_rows
+from webapp.science.curves.axes import AXES, DEFAULT_METRIC, Axis
 from webapp.science.curves.fitting import CRASHED, WHOLE, Curve, Question, curve_of, outliers, try_fit
-from webapp.science.curves.parameters import parameter_rows
+from webapp.science.curves.models import KeptFigure
 from webapp.science.curves.run import chart_views
 from webapp.science.curves.run.chart_views import DEFAULT_VIEW
 from webapp.science.curves.run.forecast import answered, basis_of, end_of_budget
-from webapp.science.curves.run.kept import kept_or_made, points
-from webapp.science.curves.run.outliers import left_out
 
-Payload = dict[str, Any]
-BAND_POINTS = 120
 log = logging.getLogger(__name__)
+Payload = dict[str, Any]
+LATE = timedelta(seconds=2)  # workers refit a run once a second; whoever looks after this fits for them
+FORM = 1  # grows with each change of what is said
+WRITTEN_BY = f"{__version__}.{FORM} "  # what other code said is not shown as the answer of this one
+WAITING = "waiting"  # the role of a point that the shown fit does not know
+SUSPECT = (
+    4.0  # robust standard deviations from the curve that make it worth asking; the answer is the robust fit's
+)
+MAD_TO_SD = 1.4826
+MOST_NAMED = 5
+BAND_POINTS = 120
+
+
+def kept_or_made(run: Run, curve: Curve, make: Callable[[], Payload], *, may_wait: bool) -> Payload:
+    """What is kept of exactly this, else what `make` says of it now, which is then kept.
+
+    `may_wait`: while a refit is on its way, what is kept of fewer points, with "waiting", how many it does not know.
+    """
+    key = key_of(run, curve)
+    row = KeptFigure.objects.filter(run=run.pk).values_list("key", "said").first()
+    if row is not None:
+        if row[0] == key:
+            return row[1]
+        if may_wait and is_on_its_way(run) and row[0].startswith(WRITTEN_BY):
+            older = beside(row[1], curve)
+            if older is not None:
+                return older
+    said = make()
+    keep(run, key, said)
+    return said
+
+
+def keep(run: Run, key: str, said: Payload) -> None:
+    """Store what was said; nothing without a fit, which is said again as fast, and nothing of a crash."""
+    if said["fit"] is None or said["fit_sentence"] == CRASHED:
+        return
+    try:
+        with transaction.atomic():
+            KeptFigure.objects.bulk_create(
+                [KeptFigure(run_id=run.pk, key=key, said=said)],
+                update_conflicts=True,
+                unique_fields=["run"],
+                update_fields=["key", "said", "made_at"],
+            )
+    except (IntegrityError, DataError) as error:  # the run was deleted meanwhile, or a number cannot be kept
+        log.warning("what is said of run %s is not kept: %s", run.pk, error)
+
+
+def is_on_its_way(run: Run) -> bool:
+    """Whether a worker was asked for the fit a moment ago."""
+    return run.refit_wanted_at is not None and timezone.now() - run.refit_wanted_at < LATE
+
+
+def key_of(run: Run, curve: Curve) -> str:
+    """All that the answer rests on: the release, the points, and what of the run it mentions."""
+    of_run = json.dumps([run.name, run.seed, run.budget_hours, run.state in ENDED])
+    start = json.dumps([curve.start, curve.start_se, curve.unknown])
+    columns = (np.asarray(getattr(curve, name), "<f8") for name in ("x", "y", "se", "step", "hours"))
+    parts = [column.tobytes() for column in columns] + [start.encode(), of_run.encode()]
+    return WRITTEN_BY + hashlib.sha256(b"|".join(parts)).hexdigest()
+
+
+def beside(said: Payload, curve: Curve) -> Payload | None:
+    """What was said of some of the points, beside all of them; None where it knew a point that is not among them."""
+    known = Counter(zip(said["points"]["x"], said["points"]["y"], said["points"]["role"], strict=True))
+    roles = [_role(known, x, y) for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True)]
+    n = roles.count(WAITING)
+    if known.total() or not n:  # superseded points, or not the points but the run has changed
+        return None
+    newer = words.count(n, "newer evaluation is", "newer evaluations are")
+    return said | {
+        "points": points(curve, roles),
+        "fit_sentence": f"{said['fit_sentence']} {newer} not in it yet: the fit is being made anew.",
+        "waiting": n,
+    }
+
+
+def _role(known: "Counter[tuple[float, float, str]]", x: float, y: float) -> str:
+    for role in ("fitted", "outlier"):
+        if known[x, y, role] > 0:
+            known[x, y, role] -= 1
+            return role
+    return WAITING
+
+
+def points(curve: Curve, roles: list[str]) -> Payload:
+    """All points with their roles."""
+    return {
+        "x": curve.x.tolist(),
+        "y": curve.y.tolist(),
+        "se": [None if np.isnan(v) else v for v in curve.se.tolist()],
+        "step": curve.step.tolist(),
+        "role": roles,
+    }
+
+
+def left_out(curve: Curve, question: Question, fit: "scaling.Fit | None", axis: Axis) -> Payload | None:
+    """What a robust fit left out, in words; or, for an ordinary fit, what one would leave out. None without any."""
+    if question.robust:
+        out = outliers(curve, question, fit)
+        found = (
+            f"Left out as crashed: {named(curve, out, axis)}." if out.any() else "No evaluation falls out."
+        )
+        return {"robust": True, "n": int(out.sum()), "sentence": found}
+    if not _is_suspicious(curve, question, fit):
+        return None
+    whole = replace(question, cutoff=None, window_lo=None, robust=True)  # one fit for every step of a drag
+    robust, _ = try_fit(curve, whole)
+    out = outliers(curve, whole, robust) & curve.inside(question)
+    if robust is None or not out.any():
+        return None
+    without = ""
+    if question.cutoff is None and question.window_lo is None:
+        ceiling = answers.ceiling_of(robust, question.level)
+        without = f" Without: {answers.ceiling_sentence(ceiling, question.level)}."
+    sentence = f"Far from every curve: {named(curve, out, axis)}.{without}"
+    return {"robust": False, "n": int(out.sum()), "sentence": sentence}
+
+
+def named(curve: Curve, out: np.ndarray, axis: Axis) -> str:
+    """ "0.120 at 3.20 h (step 40)", for each point of the mask [n]; of many the first few, and how many more."""
+    where = np.flatnonzero(out)
+    said = [
+        f"{words.rate(float(curve.y[i]))} at {axis.short_text(float(curve.x[i]))} (step {curve.step[i]:,})"
+        for i in where[:MOST_NAMED]
+    ]
+    more = [f"and {len(where) - MOST_NAMED} more"] if len(where) > MOST_NAMED else []
+    return ", ".join(said + more)
+
+
+def _is_suspicious(curve: Curve, question: Question, fit: "scaling.Fit | None") -> bool:
+    """Whether any residual is far out for the spread of the others: a robust fit takes several ordinary ones."""
+    if fit is None or fit.params is None:
+        return False
+    inside = curve.inside(question)
+    residual = np.abs(curve.y[inside] - np.asarray(fit.predict(curve.x[inside])))
+    return bool(residual.max() > SUSPECT * MAD_TO_SD * np.median(residual))
 
 
 def run_figure(
@@ -51,7 +199,7 @@ def run_figure(
 
     "forecast" is what the averaged forms say, with its ceiling; "ceiling" and "fit" are Eq. 1's.
 
-    What is said of the whole curve is kept (`webapp.science.curves.run.kept`). With `may_wait` newer points may come
+    What is said of the whole curve is kept (`webapp.science.curves.run.figure`). With `may_wait` newer points may come
     beside the fit of the others while a worker makes theirs: "waiting" says how many it does not know, and "version"
     is None, so that whoever waits asks again.
     """

@@ -1,17 +1,21 @@
-"""What the run page says of the forecast, from the fit's basis and the interval that the project's record asks for."""
+"""What the run page says of the forecast, from the fit's basis and the interval that the project's record asks for.
+
+What to do next with a run, by its forecast: the compute to a target, whether to stop, what more would add.
+"""
 
 from typing import Any
 
 import numpy as np
 
 import scaling
+from scaling import plan
 from scaling.course import Course
-from scaling.saturates import noise
+from scaling.noise import noise
 from scaling.scores import late_mean
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
-from webapp.science.curves import ahead, answers, forecasts, words
-from webapp.science.curves.answers import Goal
+from webapp.science.curves import ahead, answers, fitting, words
+from webapp.science.curves.answers import DEFAULT_GOAL, Goal
 from webapp.science.curves.axes import AXES, Axis
 from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fit
 from webapp.science.curves.record.recalibrating import Widening, record_of
@@ -19,13 +23,15 @@ from webapp.science.curves.record.recalibrating import Widening, record_of
 Payload = dict[str, Any]
 DRAWN_TO = 2.0  # times the compute known, without a budget
 MIN_POINTS_FOR_HINDSIGHT = 5
+DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
+MORE = (1.1, 1.25, 1.5, 2.0, 4.0)  # multiples of the compute so far
 
 
 def basis_of(fit: "scaling.Fit | None", curve: Curve, question: Question) -> Payload:
     """What is kept for `answered`: stored forecasts of the question and of half of its compute, and what of the fit
     their sentences mention."""
     return {
-        "forecast": forecasts.forecast_of(fit) if fit else None,
+        "forecast": fitting.forecast_of(fit) if fit else None,
         "noise_sd": noise_of(fit),
         "start": start_of(fit, curve),
         "half": _half(curve, question) if fit else None,
@@ -42,7 +48,7 @@ def start_of(fit: "scaling.Fit | None", curve: Curve) -> float | None:
 
 def forecast_of_run(run: Run, fit: "scaling.Fit | None", question: Question) -> Course | None:
     """The forecast from the points of a fit, recalibrated by the project's other runs; None where there is none."""
-    stored = forecasts.forecast_of(fit) if fit else None
+    stored = fitting.forecast_of(fit) if fit else None
     return _widened(stored, record_of(run.project_id).widening(question.level, run.pk))
 
 
@@ -60,7 +66,7 @@ def _half(curve: Curve, question: Question) -> Payload | None:
     fit, _ = try_fit(curve, early)
     if fit is None or not curve.after(early).any():
         return None
-    return {"cutoff": half, "forecast": forecasts.forecast_of(fit), "noise_sd": noise_of(fit)}
+    return {"cutoff": half, "forecast": fitting.forecast_of(fit), "noise_sd": noise_of(fit)}
 
 
 def noise_of(fit: "scaling.Fit | None") -> float:
@@ -95,7 +101,7 @@ def answered(
 
 
 def _widened(stored: Payload | None, widening: Widening) -> Course | None:
-    found = forecasts.read(stored)
+    found = fitting.read(stored)
     return None if found is None else found.widened(widening.factor)
 
 
@@ -131,7 +137,7 @@ def drawn(found: Course, curve: Curve, end_x: float | None) -> Payload | None:
         return None
     far = end_x or DRAWN_TO * found.seen
     last = max(far, 1.25 * float(curve.x[-1]), 1.25 * found.seen)
-    return forecasts.drawn(found, float(curve.x[0]), last)
+    return fitting.drawn(found, float(curve.x[0]), last)
 
 
 def hindsight(
@@ -173,3 +179,73 @@ def end_of_budget(run: Run, curve: Curve) -> float | None:
     if not hours or not np.isfinite(hours):
         return None
     return float(curve.x[-1] * run.budget_hours / hours)
+
+
+def plan_answers(
+    run: Run,
+    curve: Curve,
+    question: Question,
+    end_x: float | None,
+    goal: Goal = DEFAULT_GOAL,
+    delta: float = DEFAULT_DELTA,
+) -> Payload:
+    """{"problem"}, or {"reach", "stop", "stops", "more"}: sentences, and a row for each amount of more compute."""
+    fit, problem = try_fit(curve, question)
+    found = forecast_of_run(run, fit, question)
+    if found is None or found.ceiling is None:
+        why = problem or (f"No forecast: {found.message}." if found else "The forecast crashed.")
+        return {"problem": why if len(curve.x) >= scaling.MIN_POINTS else answers.TOO_EARLY}
+    axis = AXES[question.x]
+    reach = ahead.target(found, start_of(fit, curve), axis, goal)
+    return {
+        "reach": f"{reach['title']}: {reach['value_text']}; {reach['sentence']}.",
+        "stop": _stop(found, delta, axis),
+        "stops": plan.may_stop(found, delta),
+        "more": [_more_row(found, to, label, axis) for to, label in _amounts(found, end_x)],
+    }
+
+
+def stop_advice(run: Run, curve: Curve, question: Question, delta: float) -> str:
+    """Why to stop, where that is advised; empty where it is not, or nothing is forecast."""
+    fit, _ = try_fit(curve, question)
+    found = forecast_of_run(run, fit, question)
+    if found is None or not plan.may_stop(found, delta):
+        return ""
+    return _stop(found, delta, AXES[question.x])
+
+
+def _stop(found: Course, delta: float, axis: Axis) -> str:
+    value, lo, hi = plan.left(found)
+    said = f"{words.rate(value, (lo, hi))} is left to gain ({words.between((lo, hi), found.level)})"
+    if plan.may_stop(found, delta):
+        sure = words.percent(0.5 + 0.5 * found.level)
+        return f"Stop: {said}, less than {delta:g} with a probability of {sure}."
+    at = plan.near_ceiling(found, delta)
+    if at is None:
+        times = found.compute[-1] / (found.seen or 1.0)
+        return f"Go on: {said}. Less than {delta:g} is not left within {times:.0f} times the compute so far."
+    return f"Go on: {said}. Less than {delta:g} is as likely as not from {axis.short_text(at)} on."
+
+
+def _amounts(found: Course, end_x: float | None) -> list[tuple[float, str]]:
+    """Some multiples of the compute seen, and the end of the budget, in order."""
+    at = found.seen or 0.0
+    goals = {at * times: f"{times:g} × so far" for times in MORE}
+    if end_x is not None and 1.001 * at < end_x <= found.compute[-1]:
+        goals[end_x] = "end of the budget"
+    return sorted(goals.items())
+
+
+def _more_row(found: Course, to: float, label: str, axis: Axis) -> Payload:
+    value, lo, hi = found.value_at(to)
+    gain, *ends = plan.gain(found, to)
+    change = lambda rate: words.signed(rate, (lo, hi))
+    return {
+        "label": label,
+        "to": axis.short_text(to),
+        "more": axis.short_text(to - (found.seen or 0.0)),
+        "gain": change(gain),
+        "gain_interval": " to ".join(map(change, ends)),
+        "rate": words.rate(value, (lo, hi)),
+        "rate_interval": words.span((lo, hi)),
+    }

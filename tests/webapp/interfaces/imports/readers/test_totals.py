@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webapp.interfaces.imports.readers.building import Totals, devices_of_config
 from webapp.interfaces.imports.readers.rows import COMPUTE
-from webapp.interfaces.imports.readers.totals import Totals, devices_of_config
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 AMOUNTS = st.none() | st.floats(0, 1e9)

@@ -10,8 +10,7 @@ import google_crc32c
 import pytest
 
 from tests.webapp.interfaces.imports.readers.reading import broken, rows_of, runs_of, written
-from webapp.interfaces.imports.readers.framing import BLOCK, WANDB_HEADER
-from webapp.interfaces.imports.readers.protobufs import Event, WandbRecord
+from webapp.interfaces.imports.readers.framing import BLOCK, WANDB_HEADER, Event, WandbRecord
 
 # --- W&B
 

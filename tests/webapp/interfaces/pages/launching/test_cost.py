@@ -4,10 +4,9 @@ import pytest
 
 from training.recipe import apply_overrides, load_recipe
 from webapp.interfaces.api.health import NOT_CONFIGURED
-from webapp.interfaces.pages.cluster import REFUSES, Cluster
-from webapp.interfaces.pages.launching.cost import cost, wait
+from webapp.interfaces.pages.launching.cost import REFUSES, Cluster, cost, wait
 from webapp.record.runs.pace import Pace, Range
-from webapp.record.runs.queue import Prospect
+from webapp.record.runs.places import Prospect
 
 TINY = load_recipe("tiny/scalerl")
 FULL = load_recipe("scalerl")

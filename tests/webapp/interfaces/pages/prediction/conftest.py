@@ -9,7 +9,7 @@ from tests.webapp.interfaces.pages.data import curve_records
 from webapp.identity.accounts.models import Role
 from webapp.record.runs import ingest
 from webapp.science.curves.services import refit
-from webapp.science.predictions.scoring import score_run
+from webapp.science.predictions.judging import score_run
 
 
 @pytest.fixture

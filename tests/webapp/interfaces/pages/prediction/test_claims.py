@@ -3,9 +3,8 @@
 from django.http import QueryDict
 
 from tests.webapp.interfaces.pages.addresses import make_prediction
-from webapp.interfaces.pages.prediction.differences import differences
-from webapp.interfaces.pages.prediction.form import asked_of, beside, hidden_fields
-from webapp.interfaces.pages.prediction.preview import reach_words
+from webapp.interfaces.pages.prediction.form import asked_of, beside, hidden_fields, reach_words
+from webapp.interfaces.pages.prediction.listing import differences
 from webapp.science.curves.fitting import curve_of
 from webapp.science.predictions import claims
 

@@ -12,16 +12,17 @@ from tests.webapp.interfaces.pages.data import record
 from webapp.record.runs import ingest, lifecycle
 from webapp.science.curves import words
 from webapp.science.curves.ahead import ceiling, for_evaluations
+from webapp.science.curves.answers import outcome_of
 from webapp.science.curves.fitting import curve_of
-from webapp.science.curves.storing import outcome_of
 from webapp.science.predictions import selectors
 from webapp.science.predictions.figure import (
+    Frozen,
     after_sentence,
+    known_of,
     parameter_rows,
     prediction_figure,
     roles,
 )
-from webapp.science.predictions.frozen_curve import Frozen, known_of
 
 
 def figure_of(claim, **more):

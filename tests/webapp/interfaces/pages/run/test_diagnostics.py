@@ -3,7 +3,7 @@
 from tests.webapp.interfaces.pages.data import record
 from webapp.interfaces.pages.run.diagnostics import panels
 from webapp.record.runs import ingest, lifecycle
-from webapp.record.runs.thinning import MAX_POINTS, stride_for
+from webapp.record.runs.sampling import MAX_POINTS, stride_for
 from webapp.reporting.alarms.selectors import alarms_of
 from webapp.reporting.alarms.services import judge_run
 

@@ -7,8 +7,7 @@ from math import inf
 
 from tests.webapp.record.runs.admission.plain import NOW
 from training.bundles import Amounts, place
-from webapp.record.runs.admission.deciding import decide
-from webapp.record.runs.admission.order import in_order
+from webapp.record.runs.admission.deciding import decide, in_order
 from webapp.record.runs.admission.parts import (
     AtWork,
     Cluster,

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from training.bundles import Amounts
-from webapp.record.runs.admission.deciding import decide
-from webapp.record.runs.admission.order import in_order
+from webapp.record.runs.admission.deciding import decide, in_order
 from webapp.record.runs.admission.parts import AtWork, Bundles, Cluster, Decision, Queued, Share, Span
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,9 +11,9 @@ from django.utils import timezone
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.record.health.models import ClusterSeen
 from webapp.record.health.services import note_cluster, note_groups
-from webapp.record.runs import ingest, lifecycle, observation, places, retrying
+from webapp.record.runs import ingest, lifecycle, observation, places
 from webapp.record.runs.admission import reading
-from webapp.record.runs.admission.words import LATER, UNKNOWN
+from webapp.record.runs.admission.acting import LATER, UNKNOWN
 from webapp.record.runs.models import Attempt, Run, State
 from webapp.record.runs.observation import JobStatus
 
@@ -192,7 +192,7 @@ def test_a_run_steps_back_for_a_higher_priority_and_goes_on_after_it(stepping):
     assert working.state_reason.startswith("Steps back for a run of higher priority")
 
     observation.observe(observation.unfinished_attempts(), {job(working): JobStatus("STOPPED")})
-    assert retrying.go_on() == 1
+    assert lifecycle.go_on() == 1
     working.refresh_from_db()
     assert (working.state, working.attempt_number) == (State.QUEUED, 2)
     assert claimed() == [urgent.seed]
@@ -231,7 +231,7 @@ def test_a_person_who_stops_a_run_that_steps_back_stops_it_for_good(stepping, us
     lifecycle.cancel_run(working, user=user)
     end(working, "cancelled")
 
-    assert retrying.go_on() == 0
+    assert lifecycle.go_on() == 0
     assert Run.objects.get(pk=working.pk).state == State.CANCELLED
 
 

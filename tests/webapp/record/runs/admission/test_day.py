@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.deep import examples
 from tests.webapp.record.runs.admission.day import STEP_HOURS, Day, job
 from tests.webapp.record.runs.admission.plain import cores, node
-from webapp.record.runs.admission.order import AGES_EVERY, TOP_LEVEL
+from webapp.record.runs.admission.deciding import AGES_EVERY, TOP_LEVEL
 
 RUNS, STEPS = 1000, 288
 AGED_HOURS = TOP_LEVEL * AGES_EVERY.total_seconds() / 3600

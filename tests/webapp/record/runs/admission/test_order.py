@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tests.webapp.record.runs.admission.plain import NOW, queued
-from webapp.record.runs.admission.order import AGES_EVERY, in_order
+from webapp.record.runs.admission.deciding import AGES_EVERY, in_order
 from webapp.record.runs.admission.parts import Share
 
 AGED = AGES_EVERY / timedelta(minutes=1)

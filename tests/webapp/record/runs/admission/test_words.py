@@ -3,8 +3,8 @@
 import pytest
 
 from tests.webapp.record.runs.admission.plain import cores, decided, gpus, hours, node, nodes, queued, working
+from webapp.record.runs.admission.acting import UNKNOWN, sentences, when
 from webapp.record.runs.admission.parts import Cluster, Share
-from webapp.record.runs.admission.words import UNKNOWN, sentences, when
 
 BOTH = cores(1, 1)
 TWO = node(2)

@@ -17,8 +17,7 @@ from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.record.runs.filtering import FilterError, compile_filter, narrow
 from webapp.record.runs.filtering.completing import completions
 from webapp.record.runs.filtering.fields import CONFIG, FIELDS, METRIC, OPERATORS, Kind
-from webapp.record.runs.filtering.parsing import MAX_DEPTH, MAX_LENGTH
-from webapp.record.runs.filtering.tree import Not, to_text
+from webapp.record.runs.filtering.parsing import MAX_DEPTH, MAX_LENGTH, Not, to_text
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.models import Run, State, Summary
 from webapp.record.runs.sorting import KEYS, known_sort, ordering

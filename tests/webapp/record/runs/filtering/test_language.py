@@ -8,12 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.deep import examples
-from webapp.record.runs.filtering import FilterError, parse, values
+from webapp.record.runs.filtering import FilterError, fields, parse
 from webapp.record.runs.filtering.compiling import compile_filter
-from webapp.record.runs.filtering.errors import nearest
 from webapp.record.runs.filtering.fields import BY_NAME, FIELDS, field_names
-from webapp.record.runs.filtering.parsing import MAX_CONDITIONS, MAX_DEPTH, MAX_LENGTH
-from webapp.record.runs.filtering.tree import And, Comparison, Not, Or, Value, Word, comparisons, to_text
+from webapp.record.runs.filtering.parsing import (
+    MAX_CONDITIONS,
+    MAX_DEPTH,
+    MAX_LENGTH,
+    And,
+    Comparison,
+    Not,
+    Or,
+    Value,
+    Word,
+    comparisons,
+    nearest,
+    to_text,
+)
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=12)
 NAMES = st.sampled_from([*BY_NAME, "config.loss.type", "config.Odd-Key.0"])
@@ -176,20 +187,20 @@ NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
     ],
 )
 def test_times(text, start, days):
-    assert values.moment(text, NOW) == values.Moment(start, start + timedelta(days=days))
+    assert fields.moment(text, NOW) == fields.Moment(start, start + timedelta(days=days))
 
 
 @pytest.mark.parametrize("text", ["2026-02-30", "999999999y", "2026-13-01T00:00", "-1d", "", "2 fortnights"])
 def test_what_is_no_time(text):
     with pytest.raises(ValueError):
-        values.moment(text, NOW)
+        fields.moment(text, NOW)
 
 
 def test_numbers():
-    assert (values.number("90%"), values.number("1e-4"), values.number(".5")) == (0.9, 1e-4, 0.5)
+    assert (fields.number("90%"), fields.number("1e-4"), fields.number(".5")) == (0.9, 1e-4, 0.5)
     for text in ("nan", "inf", "1e999", "1_0", "0x10", ""):
         with pytest.raises(ValueError):
-            values.number(text)
+            fields.number(text)
 
 
 def test_the_docs_name_every_field():

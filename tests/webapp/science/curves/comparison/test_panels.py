@@ -7,7 +7,7 @@ import pytest
 from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 from tests.webapp.interfaces.pages.data import record
 from webapp.record.runs import ingest
-from webapp.record.runs.names import recipe_name
+from webapp.record.runs.bounds import recipe_name
 from webapp.science.curves.comparison.panels import MOST_PANELS, panels_of
 
 

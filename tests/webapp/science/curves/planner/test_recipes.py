@@ -7,7 +7,6 @@ import scaling
 from scaling.ranking import Reached
 from scaling.seeds import CORPUS
 from webapp.science.curves.planner import recipes as planner
-from webapp.science.curves.planner import runs as planner_runs
 from webapp.science.curves.planner.recipes import Candidate
 from webapp.science.curves.ranking.variation import forecast_now
 
@@ -123,7 +122,7 @@ def test_seeds_narrow_what_seeds_differ_by(seeded):
 def test_the_likeliest_best_go_on_with_equal_shares():
     courses = courses_of(a=make_fit(0.6), b=make_fit(0.7, seed=1), c=make_fit(0.5, seed=2)) | {"d": None}
 
-    found = planner_runs.to_continue(courses, 2, 10.0)
+    found = planner.to_continue(courses, 2, 10.0)
 
     assert [row["run"] for row in found["rows"]] == ["b", "a", "c"]
     assert [row["keep"] for row in found["rows"]] == [True, True, False]
@@ -134,7 +133,7 @@ def test_the_likeliest_best_go_on_with_equal_shares():
 
 
 def test_keeping_all_is_no_choice(good):
-    found = planner_runs.to_continue(good.courses, 1, 10.0)
+    found = planner.to_continue(good.courses, 1, 10.0)
 
     assert found["sentence"] == "All of them can go on: there is nothing to choose."
 
@@ -142,7 +141,7 @@ def test_keeping_all_is_no_choice(good):
 def test_gains_are_those_of_the_forecasts_the_greatest_first():
     courses = courses_of(done=make_fit(0.6, to=30.0), young=make_fit(0.6, to=3.0, seed=1)) | {"none": None}
 
-    rows = planner_runs.gains(courses, 4.0)
+    rows = planner.gains(courses, 4.0)
 
     assert [row["run"] for row in rows] == ["young", "done"]
     here, there = (tuple(column[0] for column in courses["young"].at(np.array([at]))) for at in (3.0, 7.0))
@@ -153,11 +152,11 @@ def test_gains_are_those_of_the_forecasts_the_greatest_first():
 def test_a_run_whose_forecast_ends_before_has_no_gain():
     courses = courses_of(young=make_fit(0.6, to=3.0))
 
-    assert planner_runs.gains(courses, 1000.0) == []
+    assert planner.gains(courses, 1000.0) == []
 
 
 def test_nothing_to_plan_with_is_nothing_said():
     assert planner.at_budget([], 1.0) == ([], [])
     assert planner.budget_chart([], 1.0)["series"] == []
-    assert "whose forecast goes so far" in planner_runs.gain_sentence([], {}, 1.0)
-    assert planner_runs.to_continue({}, 1, 1.0)["sentence"] == "No run has a forecast to judge yet."
+    assert "whose forecast goes so far" in planner.gain_sentence([], {}, 1.0)
+    assert planner.to_continue({}, 1, 1.0)["sentence"] == "No run has a forecast to judge yet."

@@ -10,9 +10,9 @@ from webapp.science.curves import estimates, services
 from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.curves.models import Fit
 from webapp.science.curves.outlook import read
-from webapp.science.curves.ranking.efficiency import efficiencies
 from webapp.science.curves.ranking.evidence import Facts, facts_of, forecast_of
 from webapp.science.curves.ranking.leaderboard import in_order, leaderboard, tasks_and_models
+from webapp.science.curves.ranking.variation import efficiencies
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from webapp.record.runs.models import Attempt, Point, Run, State
 from webapp.science.curves import services
 from webapp.science.curves.fitting import curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome, Recalibration
-from webapp.science.curves.record import keeping, methods
+from webapp.science.curves.record import keeping, recalibrating
 from webapp.science.curves.record.keeping import keep_overdue, keep_record, overdue
 
 
 @pytest.fixture(autouse=True)
 def quick_grid(monkeypatch):
     """The paper's grid takes a second; here it has a few cells."""
-    monkeypatch.setattr(methods, "GRID_STEP", 0.2)
-    monkeypatch.setattr(methods, "GRID_C_MID", np.array([0.1, 0.3]))
+    monkeypatch.setattr(recalibrating, "GRID_STEP", 0.2)
+    monkeypatch.setattr(recalibrating, "GRID_C_MID", np.array([0.1, 0.3]))
 
 
 def cuts(run):
@@ -45,7 +45,7 @@ def test_a_second_time_nothing_is_done(make_run):
     run = make_run(to=7.0)
     keep_record(run.pk)
 
-    with mock.patch.object(methods, "forecast", side_effect=AssertionError):
+    with mock.patch.object(recalibrating, "forecast", side_effect=AssertionError):
         assert not keep_record(run.pk)
 
 
@@ -58,7 +58,7 @@ def test_only_what_was_known_by_then_is_used(make_run):
     origin = ForecastOrigin.objects.get(run=run, cut=4.0)
 
     said = scaling.extrapolate(known.x, known.y, [16.0], level=0.8, r0_observed=list(known.start))
-    found = methods.at(origin.says, 16.0)
+    found = recalibrating.at(origin.says, 16.0)
     assert (origin.n, origin.seen) == (len(known.x), pytest.approx(known.x[-1]))
     assert found["value"] == pytest.approx(said.value[0], abs=2e-3)
     assert found["levels"]["0.8"] == pytest.approx([said.lo[0], said.hi[0]], abs=2e-3)
@@ -171,7 +171,7 @@ def test_a_run_that_crashes_does_not_stop_the_others(make_run, caplog):
     for seed in range(2):
         make_run(seed=seed, state=State.SUCCEEDED, ended_at=timezone.now() - timedelta(hours=seed))
 
-    with mock.patch.object(methods, "last_value", side_effect=[RuntimeError("no"), *[None] * 9]):
+    with mock.patch.object(recalibrating, "last_value", side_effect=[RuntimeError("no"), *[None] * 9]):
         assert keep_overdue(60.0) == 2
 
     whys = sorted(ForecastOutcome.objects.values_list("why", flat=True))

@@ -5,9 +5,9 @@ import pytest
 
 from webapp.record.runs.deleting import delete_run, restore_run
 from webapp.record.runs.models import Run
+from webapp.science.curves.record.keeping import choices_of
 from webapp.science.curves.record.reading import Judged, Said, recalibrated, record
 from webapp.science.curves.record.recalibrating import Record, record_of
-from webapp.science.curves.record.services import choices_of
 
 
 def rows(found, name="methods"):

@@ -8,10 +8,10 @@ from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.science.curves import services
-from webapp.science.curves.forecasts import read
+from webapp.science.curves.fitting import read
 from webapp.science.curves.models import Fit, ForecastOrigin
+from webapp.science.curves.record.keeping import switch_recalibration
 from webapp.science.curves.record.recalibrating import MOST, conformal, record_of, switch
-from webapp.science.curves.record.services import switch_recalibration
 from webapp.science.curves.run.figure import run_figure
 
 

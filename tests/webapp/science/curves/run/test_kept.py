@@ -12,8 +12,7 @@ from webapp.record.runs.models import Attempt, Point, Run, Series
 from webapp.science.curves import services
 from webapp.science.curves.fitting import Question
 from webapp.science.curves.models import KeptFigure
-from webapp.science.curves.run.figure import run_figure
-from webapp.science.curves.run.kept import LATE, keep
+from webapp.science.curves.run.figure import LATE, keep, run_figure
 
 
 def report(run, hours, rate, *, seq=1000, attempt=1):

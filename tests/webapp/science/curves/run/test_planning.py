@@ -10,8 +10,7 @@ from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.curves.record.recalibrating import Widening
 from webapp.science.curves.run import forecast
 from webapp.science.curves.run.figure import run_figure
-from webapp.science.curves.run.forecast import forecast_of_run
-from webapp.science.curves.run.planning import MORE, plan_answers, stop_advice
+from webapp.science.curves.run.forecast import MORE, forecast_of_run, plan_answers, stop_advice
 
 HOURS = AXES["device_hours"]
 

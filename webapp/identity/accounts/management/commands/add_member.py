@@ -6,8 +6,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.base.errors import ServiceError
 from webapp.identity.accounts.management.named import project_named, user_named
-from webapp.identity.accounts.members import put_member
 from webapp.identity.accounts.models import Role
+from webapp.identity.accounts.services import put_member
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.base.errors import ServiceError
 from webapp.identity.accounts.management.named import user_named
-from webapp.identity.accounts.organisations import found_organisation
+from webapp.identity.accounts.services import found_organisation
 
 
 class Command(BaseCommand):

@@ -7,8 +7,7 @@ from django.db import transaction
 
 from webapp.base.errors import ServiceError
 from webapp.identity.accounts.management.named import organisation_named
-from webapp.identity.accounts.organisations import checked_name, checked_slug
-from webapp.identity.accounts.services import DEFAULT_ORGANISATION, create_project
+from webapp.identity.accounts.services import DEFAULT_ORGANISATION, checked_name, checked_slug, create_project
 from webapp.identity.audit.services import record
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp.identity.secrets.cipher import Undecipherable
+from webapp.identity.secrets.models import Undecipherable
 from webapp.identity.secrets.services import encrypt_anew
 
 

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from webapp.identity.accounts.models import User
-from webapp.identity.signin import second_factor, sessions
+from webapp.identity.signin import forms, sessions
 
 
 class Command(BaseCommand):
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"there is no user {options['user']!r}")
-        if not second_factor.has_second_factor(user):
+        if not forms.has_second_factor(user):
             raise CommandError(f"{user} has no two-factor sign-in")
         with transaction.atomic():
             Authenticator.objects.filter(user=user).delete()

@@ -9,7 +9,7 @@ from django.core.management import BaseCommand, CommandError
 from django.db import Error as DatabaseError
 
 from stack import environment, outside, variables
-from webapp.record.health import schema
+from webapp.record.health import patience
 
 Finding = tuple[str, str | None, str]  # of what, what is wrong, what is there otherwise
 NOT_STARTED = "not set: `python manage.py up` starts an embedded one"
@@ -56,10 +56,10 @@ def _database_problem(url: str) -> str | None:
     if problem := outside.database_problem(url):
         return problem
     try:
-        if unknown := schema.unknown_migrations():
-            return schema.new_words(unknown)
-        if missing := schema.missing_migrations():
-            return schema.old_words(missing)
+        if unknown := patience.unknown_migrations():
+            return patience.new_words(unknown)
+        if missing := patience.missing_migrations():
+            return patience.old_words(missing)
     except DatabaseError as error:
         return f"The tables of the database cannot be read: {error}"
     return None

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management import BaseCommand
 
-from webapp.science.curves.summaries import rebuild_all
+from webapp.science.curves.services import rebuild_all
 
 
 class Command(BaseCommand):
