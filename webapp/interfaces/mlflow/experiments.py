@@ -113,7 +113,8 @@ def find_group(project: Project, experiment_id: str) -> Group:
     if experiment_id == DEFAULT_ID:
         group = found.filter(name=groups.DEFAULT).first()
     else:
-        group = found.filter(pk=whole_in(experiment_id, 18) or 0).first()
+        number = whole_in(experiment_id, 18)
+        group = None if number is None else found.filter(pk=number).first()
     if group is None:
         raise NotFound(f"No Experiment with id={experiment_id} exists.")
     return group

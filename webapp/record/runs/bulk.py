@@ -127,7 +127,8 @@ def sentence(row: BulkAction) -> str:
 
 def report_of(project: Project, text: str) -> dict[str, Any] | None:
     """The report that an address names; None where there is none."""
-    row = BulkAction.objects.filter(project=project, pk=whole_in(text, 18) or 0).first()
+    number = whole_in(text, 18)
+    row = None if number is None else BulkAction.objects.filter(project=project, pk=number).first()
     if row is None:
         return None
     deleted = [o["run"] for o in row.outcomes if o["phrase"] == DONE_OF["delete"]]
