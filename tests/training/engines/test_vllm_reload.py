@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from training.engines.vllm_worker import SmallModel, signature
+from training.engines.vllm_reload import SmallModel, signature
 
 
 class UnquantizedLinearMethod:

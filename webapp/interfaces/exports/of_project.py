@@ -41,6 +41,7 @@ WHERE run_id = %(run)s ORDER BY name LIMIT %(most)s
 """
 MOST_COLUMNS = 2000  # metrics that are written side by side
 OF_RECORD = dict.fromkeys(RECORD, Kind.NUMBER) | dict.fromkeys(("attempt", "seq", "step"), Kind.WHOLE)
+OF_RECORD["time"] = Kind.TIME
 OF_VALUE = {"metric": Kind.TEXT, "value": Kind.NUMBER}
 MOST_RUNS = 20_000
 RUNS_AT_A_TIME = 100
@@ -162,9 +163,6 @@ def amounts(compute: Mapping[str, float | None]) -> tuple[float | None, float | 
     """Device-hours, floating point operations and tokens; None: not known."""
     hours, flops, tokens = (compute.get(name) for name in ("device_hours", "flops", "tokens"))
     return hours, flops, tokens
-
-
-OF_RECORD["time"] = Kind.TIME
 
 
 def run_pieces(
