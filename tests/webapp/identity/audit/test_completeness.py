@@ -457,6 +457,7 @@ SILENT = {
         "check_model_place": "reads",
         "model_roots": "reads",
         "outside_data": "reads",
+        "misplaced": "reads",
         "words_on": "reads",
         "parse_config": "reads",
         "sync_shipped_recipes": "the installation brings its own recipes",
