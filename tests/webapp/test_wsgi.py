@@ -6,7 +6,7 @@ import sys
 LOADED = """
 import sys
 import webapp.wsgi
-inside = ("pages.urls", "api.records", "mlflow.urls")
+inside = ("pages.urls", "api.runs", "mlflow.urls")
 missing = {"webapp.urls", *(f"webapp.interfaces.{name}" for name in inside)} - set(sys.modules)
 assert not missing, missing
 from django.db import connections

@@ -12,11 +12,11 @@ from training.tasks.base import PATIENCE_SECONDS, Place, Task, TaskError
 
 _TASKS = {  # name -> module and class
     "arithmetic": ("arithmetic", "Arithmetic"),
-    "choice": ("questions", "MultipleChoice"),
-    "code": ("questions", "Code"),
+    "choice": ("dataset", "MultipleChoice"),
+    "code": ("dataset", "Code"),
     "countdown": ("countdown", "Countdown"),
-    "exact": ("questions", "ExactMatchTask"),
-    "math": ("questions", "MathText"),
+    "exact": ("dataset", "ExactMatchTask"),
+    "math": ("dataset", "MathText"),
     "mixture": ("mixture", "Mixture"),
     "reasoning_gym": ("reasoning_gym", "ReasoningGym"),
 }
