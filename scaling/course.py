@@ -88,9 +88,10 @@ class Course:
         """
         if factor == 1.0 or self.ceiling is None or self.interval is None:
             return self
-        status, (lo, hi) = widened_ceiling(self.ceiling, self.interval, self.level, factor, self.reached)
+        reached = self.reached
+        status, (lo, hi) = widened_ceiling(self.ceiling, self.interval, self.level, factor, reached)
         ahead = np.clip(np.log(self.compute / (self.seen or 1.0)) / math.log(FULL_FROM), 0.0, 1.0)
-        bottom, top = widen(self.value, self.lo, self.hi, factor**ahead, self.reached)
+        bottom, top = widen(self.value, self.lo, self.hi, factor**ahead, reached)
         return replace(
             self, interval=(lo, hi), lo=bottom, hi=top, widening=self.widening * factor, status=status,
             message="" if status == "ok" else not_known(lo, hi),

@@ -11,10 +11,14 @@ from training.tasks import Prompt, Task
 log = logging.getLogger("training")
 
 
-def check_verifiers(task: Task, recipe: Recipe) -> None:
-    """Let `demanding_verifiers` say what this machine lacks; their own error. Reward workers ask on their nodes."""
+def check_verifiers(task: Task, recipe: Recipe, prompts: Sequence[Prompt] | None = None) -> None:
+    """Let `demanding_verifiers`, or those of `prompts`, say what this machine lacks; their own error. Reward workers
+    ask on their nodes."""
     if recipe.resources.reward_workers is None:
-        for verifier in demanding_verifiers(task, recipe):
+        asked = (
+            demanding_verifiers(task, recipe) if prompts is None else demanding_verifiers_of(task, prompts)
+        )
+        for verifier in asked:
             verifier.check()
 
 

@@ -9,17 +9,22 @@ export const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-
 export const symbolOf = (place) => SYMBOLS[(place + Math.floor(place / 6)) % 6];
 const MARGIN = { l: 46, r: 14, t: 10, b: 40 };
 
-/** Layout that every chart has: quiet grid, our type, no legend (it is in the page). */
+/** What every chart has: no ground of its own, our type, no legend (it is in the page). */
+export const quietLayout = (colour) => ({
+  paper_bgcolor: "rgba(0,0,0,0)",
+  plot_bgcolor: "rgba(0,0,0,0)",
+  font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: colour["ink-3"] },
+  showlegend: false,
+  hovermode: "closest",
+  hoverlabel: { bgcolor: colour.card, bordercolor: colour.line, font: { color: colour.ink, size: 12 } },
+});
+
+/** Layout of a chart over compute: quiet grid, axes and their ranges. */
 export function baseLayout(colour, axis, scale, xRange, yRange) {
   return {
+    ...quietLayout(colour),
     uirevision: `${axis.key} ${scale}`,
     margin: MARGIN,
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: colour["ink-3"] },
-    showlegend: false,
-    hovermode: "closest",
-    hoverlabel: { bgcolor: colour.card, bordercolor: colour.line, font: { color: colour.ink, size: 12 } },
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     xaxis: {
       type: scale,

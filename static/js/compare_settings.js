@@ -1,5 +1,5 @@
 // Settings of the chosen runs against what came of them: a scatter plot with intervals, and parallel coordinates.
-import { CONFIG, symbolOf } from "./chart.js";
+import { CONFIG, quietLayout, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
 import { amount, colours, escaped, faded } from "./format.js";
 
@@ -56,9 +56,7 @@ function drawScatter() {
     hovertemplate: "%{text}<extra></extra>",
   };
   const layout = {
-    margin: { l: 56, r: 14, t: 10, b: 46 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
-    font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: colour["ink-3"] },
-    hoverlabel: { bgcolor: colour.card, bordercolor: colour.line, font: { color: colour.ink, size: 12 } },
+    ...quietLayout(colour), margin: { l: 56, r: 14, t: 10, b: 46 }, dragmode: false,
     xaxis: axisOf(across, colour), yaxis: axisOf(up, colour),
   };
   window.Plotly.react("scatter", [trace], layout, CONFIG);

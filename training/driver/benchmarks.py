@@ -8,7 +8,7 @@ from training.driver.snapshot import Attempt
 from training.evaluation import evaluation_metrics, sampled
 from training.rollouts import warn_of_failures
 from training.tasks import Prompt
-from training.usable import demanding_verifiers_of, usable_held_out
+from training.usable import check_verifiers, usable_held_out
 
 log = logging.getLogger("training")
 
@@ -29,9 +29,7 @@ class Benchmarks:
         self._contamination: dict[str, float] = {}
         for name, one in self._taken.items():
             usable_held_out(one.prompts, self._rollouts[name])
-            if attempt.recipe.resources.reward_workers is None:
-                for verifier in demanding_verifiers_of(one.task, one.prompts):
-                    verifier.check()
+            check_verifiers(one.task, attempt.recipe, one.prompts)
             self._contamination[name] = contamination(one.prompts, training)
 
     def missing(self, step: int, taken: Mapping[str, int]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from webapp.base.times import utc
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.ingest import refused_of
-from webapp.record.runs.models import Attempt, Point, Record, Run, Transition
+from webapp.record.runs.models import Attempt, Point, Run, Transition
 from webapp.record.runs.points import CurvePoint
 from webapp.record.runs.sampling import ROLES, Columns, Sampled
 from webapp.reporting.alarms.judge import alarm_payload
@@ -120,18 +120,6 @@ def revision_payload(revision: Revision, slug: str) -> Payload:
         "created_by": revision.created_by.get_username() if revision.created_by else None,
         "created_at": revision.created_at,
         "config": revision.config,
-    }
-
-
-def record_payload(record: Record) -> Payload:
-    """As it was reported."""
-    return {
-        "attempt": record.attempt,
-        "seq": record.seq,
-        "step": record.step,
-        "time": record.time,
-        "compute": record.compute,
-        "metrics": record.metrics,
     }
 
 

@@ -37,7 +37,6 @@ from webapp.interfaces.api.paging import page, page_since
 from webapp.interfaces.api.parsing import BATCH_BODY, parse_batch
 from webapp.interfaces.api.payloads import (
     point_payload,
-    record_payload,
     run_detail,
     run_payload,
     transition_payload,
@@ -58,6 +57,7 @@ from webapp.interfaces.api.schemas import (
     StartBody,
     TrackBody,
 )
+from webapp.interfaces.exports.of_project import line
 from webapp.record.runs import bulk, deleting, editing, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.launch import Launched
@@ -454,5 +454,5 @@ def list_records(request: HttpRequest, run_id: str, query: Query[RecordQuery]) -
         cursor=query.cursor,
         since=query.since,
         limit=query.limit,
-        payload=record_payload,
+        payload=line,
     )

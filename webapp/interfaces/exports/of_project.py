@@ -202,8 +202,8 @@ def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
     return {name: getattr(run, name) for name in OF_ABOUT[:-1]} | {"superseded_after": after}
 
 
-def line(record: StoredRecord) -> dict[str, Any]:
-    """A record as one of a batch, with which it could be reported again."""
+def line(record: StoredRecord | Record) -> dict[str, Any]:
+    """A record as it was reported: as one of a batch, with which it could be reported again."""
     return {
         "attempt": record.attempt,
         "seq": record.seq,

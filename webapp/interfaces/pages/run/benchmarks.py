@@ -6,6 +6,7 @@ from typing import Any
 
 from training.benchmarks import BENCHMARKS
 from training.tasks import task_names
+from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.evaluations.selectors import Matrix, Score, matrix_of
@@ -73,6 +74,6 @@ def _number(name: str, text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+    if (number := whole_in(text, 11)) is None:
         raise InvalidInput(name, f"{name}: a whole number.")
-    return int(text)
+    return number
