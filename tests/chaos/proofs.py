@@ -71,19 +71,19 @@ def whole(records: list[Json]) -> list[str]:
 
 
 def timeless(records: Iterable[Json]) -> Values:
-    """All that does not measure time."""
+    """All that measures neither time nor the machine."""
     found: Values = {}
     for record in records:
         kind = "eval" if "eval/pass_rate" in record["metrics"] else "train"
         values = record["metrics"] | {f"compute/{k}": v for k, v in record["compute"].items()}
         for name, value in values.items():
-            if not name.startswith(("perf/", "data/")) and name != "compute/device_hours":
+            if not name.startswith(("perf/", "data/", "system/")) and name != "compute/device_hours":
                 found[record["step"], f"{kind} {name}"] = value
     return found
 
 
 def same_curve(undisturbed: Values, records: list[Json], up_to: int = STEPS) -> list[str]:
-    """Every value that does not measure time equals that of the undisturbed run, to the last bit, up to a step."""
+    """Every value that measures neither time nor the machine equals that of the undisturbed run, to the last bit, up to a step."""
     found = timeless(records)
     apart = [
         f"step {step} {name}: {found.get((step, name))} instead of {value}"

@@ -19,7 +19,7 @@ def records(attempt: int, first: int, last: int) -> list[Json]:
     for step in range(first, last + 1):
         kinds = (["train/reward"] if step else []) + (["eval/pass_rate"] if step % EVERY == 0 else [])
         for name in kinds:
-            metrics = {name: step / 100, "perf/step_seconds": attempt * 0.1}
+            metrics = {name: step / 100, "perf/step_seconds": attempt * 0.1, "system/vm/host/cpu": attempt}
             compute = {"tokens": 10.0 * step, "device_hours": attempt + step}
             moment = f"2026-01-01T00:{attempt:02}:{step:02}+00:00"
             record = {"attempt": attempt, "seq": len(found), "step": step, "time": moment}
