@@ -80,12 +80,15 @@ WITH missing AS (
         row_number() OVER (PARTITION BY starts_with(name, %(system)s) ORDER BY name) AS place
     FROM unnest(%(names)s::text[]) AS name
     WHERE NOT EXISTS (SELECT 1 FROM runs_series WHERE run_id = %(run)s AND metric = name)
+), taken AS MATERIALIZED (
+    SELECT count(*) AS names, count(*) FILTER (WHERE starts_with(metric, %(system)s)) AS of_system
+    FROM runs_series WHERE run_id = %(run)s
 ), made AS (
     INSERT INTO runs_series (run_id, metric)
-    SELECT %(run)s, name FROM missing WHERE name = %(always)s OR place <= (
+    SELECT %(run)s, name FROM missing CROSS JOIN taken WHERE name = %(always)s OR place <= (
         SELECT max_metrics FROM accounts_project JOIN runs_run ON project_id = accounts_project.id
         WHERE runs_run.id = %(run)s
-    ) - (SELECT count(*) FROM runs_series WHERE run_id = %(run)s AND starts_with(metric, %(system)s) = is_system)
+    ) - CASE WHEN is_system THEN of_system ELSE names - of_system END
     ON CONFLICT (run_id, metric) DO NOTHING
     RETURNING id
 )
