@@ -46,6 +46,10 @@ from headroom.wandb_shim.sweeps import agent, controller, sweep
 
 __version__ = "0.31.0"  # of wandb, whose names these are
 MODES = (None, "online", "offline", "disabled", "shared")
+OF_THE_RUN = frozenset({  # functions of wandb that are methods of the run
+    "log", "alert", "define_metric", "link_model", "log_artifact", "log_model", "mark_preempting", "pin_config_keys",
+    "restore", "save", "unwatch", "use_artifact", "use_model", "watch",
+})  # fmt: skip
 FINISH_FIRST = (True, "finish_previous")
 ONE_MORE = "create_new"
 
@@ -138,35 +142,18 @@ def _forget(ended: Run) -> None:
 
 
 def _of_the_run(name: str) -> Callable[..., Any]:
+    """`Run.{name}` of the run that `init` began. Raises Error before `init`."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         return getattr(_require(), name)(*args, **kwargs)
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`Run.{name}` of the run that `init` began. Raises Error before `init`."
     return call
 
 
-log = _of_the_run("log")
-alert = _of_the_run("alert")
-define_metric = _of_the_run("define_metric")
-link_model = _of_the_run("link_model")
-log_artifact = _of_the_run("log_artifact")
-log_model = _of_the_run("log_model")
-mark_preempting = _of_the_run("mark_preempting")
-pin_config_keys = _of_the_run("pin_config_keys")
-restore = _of_the_run("restore")
-save = _of_the_run("save")
-unwatch = _of_the_run("unwatch")
-use_artifact = _of_the_run("use_artifact")
-use_model = _of_the_run("use_model")
-watch = _of_the_run("watch")
-
-login = accepts("login", "", True)  # HEADROOM_TOKEN is what signs in
-setup = accepts("setup", "")
-require = accepts("require", "")
 join = teardown = finish
-ensure_configured = termsetup = accepts("setup", "")
-box3d = accepts("box3d", "", {})
+login = accepts("", True)  # HEADROOM_TOKEN is what signs in
+setup = require = ensure_configured = termsetup = accepts("")
+box3d = accepts("", {})
 
 
 def attach(*args: Any, **kwargs: Any) -> Run | None:
@@ -216,6 +203,8 @@ def __getattr__(name: str) -> Any:
         return getattr(run, name) if run is not None else _BeforeInit(name)
     if name == "run_id":
         return None if run is None else run.id
+    if name in OF_THE_RUN:
+        return _of_the_run(name)
     raise AttributeError(f"headroom.wandb_shim has no {name!r}")
 
 

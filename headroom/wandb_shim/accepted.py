@@ -1,7 +1,7 @@
 """What is accepted though it is not kept: said once of each kind, until the next run begins."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 log = logging.getLogger("headroom")
@@ -20,14 +20,26 @@ def forget() -> None:
     _said.clear()
 
 
-def accepts(name: str, lost: str, answer: Any = None) -> Callable[..., Any]:
+def accepts(lost: str, answer: Any = None) -> Callable[..., Any]:
     """A function that takes anything, gives `answer`, and warns once of what is `lost`, where that is not empty."""
 
     def accepted(*args: Any, **kwargs: Any) -> Any:
         if lost:
-            warn_once(name, lost)
+            warn_once(lost, lost)
         return answer
 
-    accepted.__name__ = accepted.__qualname__ = name
-    accepted.__doc__ = f"Accepted: {lost or 'there is nothing to do'}."
     return accepted
+
+
+class Accepting:
+    """A class of wandb's. `unkept`: its methods that do nothing here -> what is lost; `answers`: of some of them."""
+
+    def __init_subclass__(
+        cls, unkept: Mapping[str, str] | None = None, answers: Mapping[str, Any] | None = None
+    ) -> None:
+        for name, lost in (unkept or {}).items():
+            setattr(cls, name, accepts(lost, (answers or {}).get(name)))
+
+    def __getattr__(self, name: str) -> Any:
+        """For type checkers: there are more names than they see."""
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")

@@ -11,8 +11,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Self
 
-from headroom.wandb_shim.accepted import accepts, warn_once
+from headroom.wandb_shim.accepted import Accepting, warn_once
 from headroom.wandb_shim.data_types import Media
+
+NO_REGISTRY = "there is no registry: links of artifacts are not kept"
+NO_DRAFTS = "there are no drafts of artifacts: make another one"
+NOT_DELETED = "artifacts are not deleted from here"
+UNKEPT = {
+    "finalize": "", "verify": "", "save": "", "link": NO_REGISTRY, "unlink": NOT_DELETED, "delete": NOT_DELETED,
+    "logged_by": "", "used_by": "", "new_draft": NO_DRAFTS, "is_draft": NO_DRAFTS,
+    "get_added_local_path_name": "", "get": "tables and images of artifacts are not read back",
+}  # fmt: skip
 
 
 class Entry(SimpleNamespace):
@@ -34,7 +43,7 @@ class Entry(SimpleNamespace):
         return shutil.copyfile(self.local_path, target).__str__()
 
 
-class Artifact:
+class Artifact(Accepting, unkept=UNKEPT, answers={"used_by": []}):
     """Files by their path within it, of this machine."""
 
     def __init__(
@@ -116,7 +125,6 @@ class Artifact:
         return found
 
     get_path = get_entry
-    get = accepts("Artifact.get", "tables and images of artifacts are not read back")
 
     def files(self, names: list[str] | None = None, **others: Any) -> list[Entry]:
         return [entry for name, entry in self.entries.items() if names is None or name in names]
@@ -164,11 +172,3 @@ class Artifact:
         return self.name
 
     qualified_name = source_name = id
-
-    finalize = verify = save = accepts("Artifact.save", "")
-    link = accepts("Artifact.link", "there is no registry: links of artifacts are not kept")
-    unlink = delete = accepts("Artifact.delete", "artifacts are not deleted from here")
-    logged_by = accepts("Artifact.logged_by", "")
-    used_by = accepts("Artifact.used_by", "", [])
-    new_draft = is_draft = accepts("Artifact.new_draft", "there are no drafts of artifacts: make another one")
-    get_added_local_path_name = accepts("Artifact.get_added_local_path_name", "")

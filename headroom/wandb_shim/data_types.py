@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,15 +31,16 @@ class Media:
     def write(self, stem: Path) -> Path | None:
         """A file whose name begins with `stem`; None where it cannot be made of these data. Raises what a library
         does that makes it."""
-        if isinstance(self.data, str | Path) and Path(self.data).is_file():
-            source = Path(self.data)
-            return Path(shutil.copyfile(source, stem.with_name(stem.name + source.suffix)))
-        text = self._text()
-        if text is None:
-            return None
+        if isinstance(self.data, str | Path) and os.path.isfile(self.data):
+            return Path(shutil.copyfile(self.data, stem.with_name(stem.name + Path(self.data).suffix)))
         path = stem.with_name(stem.name + self.suffix)
-        path.write_text(text)
-        return path
+        self._write(path)
+        return path if path.exists() else None
+
+    def _write(self, path: Path) -> None:
+        text = self._text()
+        if text is not None:
+            path.write_text(text)
 
     def _text(self) -> str | None:
         return None
@@ -50,8 +52,7 @@ class Image(Media):
 
     suffix = ".png"
 
-    def write(self, stem: Path) -> Path | None:
-        path = stem.with_name(stem.name + self.suffix)
+    def _write(self, path: Path) -> None:
         figure = getattr(self.data, "figure", self.data)
         if hasattr(figure, "savefig"):
             figure.savefig(path)
@@ -59,9 +60,6 @@ class Image(Media):
             self.data.save(path)
         elif hasattr(self.data, "shape"):
             _picture(self.data).save(path)
-        else:
-            return super().write(stem)
-        return path
 
 
 class Html(Media):
@@ -69,14 +67,6 @@ class Html(Media):
 
     def _text(self) -> str | None:
         return str(self.data.read() if hasattr(self.data, "read") else self.data)
-
-    def write(self, stem: Path) -> Path | None:
-        is_text = isinstance(self.data, str) and ("<" in self.data or len(self.data) > 250)
-        if not is_text:
-            return super().write(stem)
-        path = stem.with_name(stem.name + self.suffix)
-        path.write_text(self.data)
-        return path
 
 
 class Plotly(Media):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from headroom.samples import are_samples
-from headroom.wandb_shim.accepted import warn_once
+from headroom.wandb_shim.accepted import Accepting, warn_once
 from headroom.wandb_shim.artifact import Artifact
 from headroom.wandb_shim.data_types import Media, Table
 
@@ -29,7 +29,7 @@ class Nothing:
     finish = describe = log_artifact = __exit__ = log
 
 
-class Files:
+class Files(Accepting):
     """`inner` is the client's run, `id` wandb's of it."""
 
     def __init__(self, inner: Any, id: str) -> None:  # noqa: A002  # wandb's name

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from headroom.values import to_number
-from headroom.wandb_shim.accepted import accepts, log, warn_once
+from headroom.wandb_shim.accepted import log, warn_once
+from headroom.wandb_shim.artifact import NO_REGISTRY
 from headroom.wandb_shim.data_types import Media, as_media, numbers_in
 from headroom.wandb_shim.entries import Config, Summary
 from headroom.wandb_shim.files import Files
@@ -20,9 +21,16 @@ MAX_NAME = 120  # the server's limits
 MAX_TAG = 40
 OURS = "wandb"  # the entry of the configuration with what Headroom has no field for
 EXTREMES = {"min": min, "max": max}
+UNKEPT = {
+    "watch": "gradients and parameters are not watched", "unwatch": "", "log_code": "code is not kept",
+    "link_artifact": NO_REGISTRY, "link_model": "there is no registry: links of models are not kept",
+    "write_logs": "what is printed is not kept", "mark_preempting": "",
+    "pin_config_keys": "pinned keys are not kept: columns are chosen in the list of runs",
+    "display": "", "to_html": "", "status": "", "_label": "",
+}  # fmt: skip
 
 
-class Run(Files):
+class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
     """`inner` is the client's run; `settings` what `init` was asked for; `kept` what of it stands in the configuration
     under `wandb`; `ended` is called when it is finished."""
 
@@ -254,21 +262,6 @@ class Run(Files):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._end()
         self._inner.__exit__(kind, error, trace)
-
-    watch = accepts("watch", "gradients and parameters are not watched")
-    unwatch = accepts("unwatch", "")
-    log_code = accepts("log_code", "code is not kept")
-    link_artifact = accepts("link_artifact", "there is no registry: links of artifacts are not kept")
-    link_model = accepts("link_model", "there is no registry: links of models are not kept")
-    write_logs = accepts("write_logs", "what is printed is not kept")
-    mark_preempting = accepts("mark_preempting", "")
-    pin_config_keys = accepts(
-        "pin_config_keys", "pinned keys are not kept: columns are chosen in the list of runs"
-    )
-    display = accepts("display", "", False)
-    to_html = accepts("to_html", "", "")
-    status = accepts("status", "")
-    _label = accepts("_label", "")
 
 
 class Metric:

@@ -104,9 +104,7 @@ def agent(
             return
 
 
-controller = accepts(
-    "controller", "there is no controller of sweeps: wandb.agent tries their settings itself"
-)
+controller = accepts("there is no controller of sweeps: wandb.agent tries their settings itself")
 
 
 def _check(parameters: Spec, method: str) -> None:
