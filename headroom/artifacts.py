@@ -5,7 +5,6 @@ is away did not take is sent by the next run with this journal, or by `headroom 
 """
 
 import json
-import logging
 import os
 import shutil
 import threading
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from headroom.backoff import Backoff
+from headroom.configuration import write_json
 from headroom.journal import Journal
 from headroom.samples import write_lines
 from headroom.server import Server, ServerError
-
-log = logging.getLogger("headroom")
+from headroom.warned import Warnings
 
 SHARE = 0.8  # of the time that `finish` has: the end of the run must be told, too
 NO_SUCH_ADDRESS = (404, 405)  # a server that keeps no files
@@ -54,8 +53,7 @@ def _put(folder: Path, write: Callable[[Path], Any], about: Mapping[str, Any]) -
     key = f"{time.time_ns():020d}-{os.getpid()}"
     try:
         write(folder / key)
-        (folder / f"{key}.partial").write_text(json.dumps(about))
-        (folder / f"{key}.partial").replace(folder / f"{key}.json")
+        write_json(about, folder / f"{key}.json")
     except Exception:
         (folder / key).unlink(missing_ok=True)
         raise
@@ -96,7 +94,7 @@ class Uploads:
         self._journal, self._server = journal, server
         self._folder = folder_of(journal.path)
         self._wake, self._closing = threading.Event(), threading.Event()
-        self._warned: set[str] = set()
+        self._warn = Warnings()
         self._thread: threading.Thread | None = None
         if waiting(self._folder):
             self._start()
@@ -150,8 +148,3 @@ class Uploads:
         for refused in send(self._folder, server, run):
             if refused:
                 self._warn("refused", refused)
-
-    def _warn(self, kind: str, message: str) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
-            log.warning("headroom: %s", message)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headroom.adapters.naming import SYSTEM
+from headroom.configuration import write_json
 
 MAX_UNWRITTEN = 10_000  # records kept in memory while the disk refuses writes
 MAX_REASON = 1000  # characters that the server is told
@@ -223,9 +224,7 @@ class Journal:
         return state
 
     def save_state(self, state: JournalState) -> None:
-        partial = self._state_path.with_name(self._state_path.name + ".partial")
-        partial.write_text(json.dumps(asdict(state)))
-        partial.replace(self._state_path)
+        write_json(asdict(state), self._state_path)
 
     @property
     def _state_path(self) -> Path:

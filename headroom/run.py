@@ -20,12 +20,12 @@ from headroom.journal import Journal, Refused
 from headroom.samples import KINDS, rows_of
 from headroom.sender import Sender
 from headroom.values import COMPUTE_KEYS, MAX_STEP, MIN_STEP, clean_compute, clean_metrics, parts_of
+from headroom.warned import Warnings
 
 log = logging.getLogger("headroom")
 
 UNKNOWN = dict.fromkeys(COMPUTE_KEYS)
 NOTHING_USED = dict.fromkeys(COMPUTE_KEYS, 0)
-MOST_WARNINGS = 100  # of a run; what is dropped after them is counted
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Run:
         self._sender = sender
         self._about = known
         self._uploads = Uploads(journal, sender.another_server if sender is not None else None)
-        self._complained: set[str] = set()
+        self._complain = Warnings()
         self._compute = clean_compute(
             {name: value for name, value in used.items() if value is not None},
             UNKNOWN,
@@ -327,12 +327,6 @@ class Run:
             return False
         self._journal.close()
         return True
-
-    def _complain(self, kind: str, message: str) -> None:
-        if kind not in self._complained and len(self._complained) < MOST_WARNINGS:
-            self._complained.add(kind)
-            last = "" if len(self._complained) < MOST_WARNINGS else " (this run warns no more)"
-            log.warning("headroom: %s%s", message, last)
 
     def _refuse(self, kind: str, message: str, records: int = 0) -> None:
         """Of what cannot be recorded: a whole record, or else a value."""

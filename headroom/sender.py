@@ -15,6 +15,7 @@ from headroom.backoff import Backoff
 from headroom.journal import Journal, JournalState, Refused, parse_line, unsealed
 from headroom.server import CONFLICT, Server, ServerError
 from headroom.values import sound_records
+from headroom.warned import Warnings
 
 log = logging.getLogger("headroom")
 
@@ -56,7 +57,7 @@ class Sender:
         self._state = journal.load_state(run)
         self._wake = threading.Event()
         self._closing = threading.Event()
-        self._warned: set[str] = set()
+        self._warn = Warnings()
         self._backoff = Backoff(self._closing)
         self._gather_seconds = GATHER_SECONDS
         self._wake.set()  # the start notice, and what an earlier process left
@@ -124,7 +125,7 @@ class Sender:
         else:
             if self._backoff.note_success():
                 log.warning("headroom: %s answers again", self._server.url)
-                self._warned = {kind for kind in self._warned if kind == "rejected"}
+                self._warn.said &= {"rejected"}
             return True
         self._wake.set()
         return False
@@ -254,8 +255,3 @@ class Sender:
             self._journal.save_state(self._state)
         except OSError as error:  # a later process sends them once more, which does no harm
             self._warn("state", f"what has been sent could not be noted: {error}")
-
-    def _warn(self, kind: str, message: str) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
-            log.warning("headroom: %s", message)

@@ -1,23 +1,12 @@
 """What is accepted though it is not kept: said once of each kind, until the next run begins."""
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-log = logging.getLogger("headroom")
-MOST_WARNINGS = 100  # of a run
-_said: set[str] = set()
+from headroom.warned import Warnings
 
-
-def warn_once(kind: str, message: str) -> None:
-    if kind not in _said and len(_said) < MOST_WARNINGS:
-        _said.add(kind)
-        log.warning("headroom: %s", message)
-
-
-def forget() -> None:
-    """A run begins: each kind is said once of it, too."""
-    _said.clear()
+warn_once = Warnings()
+forget = warn_once.said.clear  # as a run begins: each kind is said once of it, too
 
 
 def accepts(lost: str, answer: Any = None) -> Callable[..., Any]:

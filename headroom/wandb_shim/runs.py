@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from headroom.values import to_number
-from headroom.wandb_shim.accepted import log, warn_once
+from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.artifact import NO_REGISTRY
 from headroom.wandb_shim.data_types import Media, as_media, numbers_in
 from headroom.wandb_shim.entries import Config, Summary
 from headroom.wandb_shim.files import Files
 from headroom.wandb_shim.settings import Settings
+from headroom.warned import log
 
 COMPUTE = (
     "compute/"  # `compute/device_hours`, `compute/flops`, `compute/tokens` of a log are the run's compute

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headroom.wandb_shim.accepted import accepts, log, warn_once
+from headroom.wandb_shim.accepted import accepts, warn_once
 from headroom.wandb_shim.errors import UsageError
 from headroom.wandb_shim.util import generate_id
+from headroom.warned import log
 
 MOST_FAILURES = 3  # one after the other, before an agent gives up
 METHODS = ("grid", "random", "bayes")
