@@ -131,10 +131,7 @@ class Api:
         self, runs: Iterable[str], metric: str = PASS_RATE, x: Axis = "device_hours"
     ) -> Iterator[Columns]:
         """Every point of a curve of each run, in columns: one request for a hundred runs."""
-        wanted = list(dict.fromkeys(runs))
-        for start in range(0, len(wanted), RUNS_AT_ONCE):
-            query = {"run": wanted[start : start + RUNS_AT_ONCE], "metric": metric, "x": x}
-            yield from self.get("curves", query)["items"]
+        yield from self._of_many("curves", runs, {"metric": metric, "x": x})
 
     def series(
         self,
@@ -154,10 +151,7 @@ class Api:
         self, runs: Iterable[str], metric: str, x: Axis = "step", points: int = 1000
     ) -> Iterator[SampledColumns]:
         """The same of many runs, in columns: one request for a hundred runs. Runs without the series are left out."""
-        wanted = list(dict.fromkeys(runs))
-        for start in range(0, len(wanted), RUNS_AT_ONCE):
-            query = {"run": wanted[start : start + RUNS_AT_ONCE], "metric": metric, "x": x, "points": points}
-            yield from self.get("series", query)["items"]
+        yield from self._of_many("series", runs, {"metric": metric, "x": x, "points": points})
 
     def records(self, run: str) -> Iterator[Record]:
         """Everything that a run reported, in the order of arrival, read page by page."""
@@ -248,6 +242,11 @@ class Api:
             cursor = page["next"]
             if cursor is None:
                 return
+
+    def _of_many(self, path: str, runs: Iterable[str], query: Query) -> Iterator[Any]:
+        wanted = list(dict.fromkeys(runs))
+        for start in range(0, len(wanted), RUNS_AT_ONCE):
+            yield from self.get(path, query | {"run": wanted[start : start + RUNS_AT_ONCE]})["items"]
 
     def _answer(self, path: str, query: Query) -> Any:
         try:

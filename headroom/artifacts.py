@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +34,8 @@ def set_aside(folder: Path, path: Path, name: str | None) -> None:
     name = path.name if name is None else name
     for source in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if source == path or source.is_file():
-            _copy(folder, source, name if source == path else f"{name}/{source.relative_to(path).as_posix()}")
-
-
-def _copy(folder: Path, source: Path, name: str) -> None:
-    _put(folder, lambda copy: shutil.copyfile(source, copy), {"name": name})
-
-
-def set_samples_aside(
-    folder: Path, rows: Iterable[Mapping[str, Any]], *, kind: str, step: int, attempt: int
-) -> None:
-    """Write responses of a step, to be sent. Raises OSError, and what `rows` raises."""
-    about = {"name": f"{kind}/{step}", "attempt": attempt}
-    _put(folder, lambda copy: write_lines(copy, rows), about)
+            shown = name if source == path else f"{name}/{source.relative_to(path).as_posix()}"
+            _put(folder, partial(shutil.copyfile, source), {"name": shown})
 
 
 def _put(folder: Path, write: Callable[[Path], Any], about: Mapping[str, Any]) -> None:
@@ -106,7 +96,8 @@ class Uploads:
 
     def add_samples(self, rows: Iterable[Mapping[str, Any]], *, kind: str, step: int, attempt: int) -> None:
         """Write them beside the journal; they are sent soon. Raises OSError, and what `rows` raises."""
-        set_samples_aside(self._folder, rows, kind=kind, step=step, attempt=attempt)
+        about = {"name": f"{kind}/{step}", "attempt": attempt}
+        _put(self._folder, lambda copy: write_lines(copy, rows), about)
         self._start()
 
     def close(self, seconds: float) -> tuple[bool, float]:

@@ -131,13 +131,8 @@ class Run:
         try:
             if self._finished is not None or os.getpid() != self._pid:
                 return
-            step = max(0, self._next_step - 1)
-            time = datetime.now(UTC).isoformat(timespec="milliseconds")
-            fields = {"step": step, "time": time, "compute": self._used_at(step)}
-            for part in parts_of(clean_metrics(figures, self._complain)) if figures else ():
-                self._journal.append(self.attempt, {**fields, "metrics": part})
-            if self._sender is not None:
-                self._sender.notify()
+            if figures:
+                self._append(max(0, self._next_step - 1), clean_metrics(figures, self._complain))
         except Exception as error:  # tracking never stops training
             log.debug("headroom: what the machine does could not be recorded: %r", error)
 
@@ -220,19 +215,20 @@ class Run:
         step = self._next_step if step is None else self._usable(int(step))
         cleaned = clean_metrics(metrics, self._complain, self._refuse)
         self._compute = clean_compute(compute, self._compute, self._complain)
+        self._next_step = max(self._next_step, min(step + 1, MAX_STEP))
+        self._append(step, cleaned, time)
+
+    def _append(self, step: int, metrics: Mapping[str, int | float], time: datetime | None = None) -> None:
+        """In as many records as it takes."""
         fields = {
             "step": step,
             "time": (time or datetime.now(UTC)).isoformat(timespec="milliseconds"),
-            "compute": self._used_at(step),
+            "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
         }
-        self._next_step = max(self._next_step, min(step + 1, MAX_STEP))
-        for part in parts_of(cleaned):
+        for part in parts_of(metrics):
             self._journal.append(self.attempt, {**fields, "metrics": part})
         if self._sender is not None:
             self._sender.notify()
-
-    def _used_at(self, step: int) -> Mapping[str, int | float | None]:
-        return NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute
 
     def _is_late(self, kind: str, call: str, does: str) -> bool:
         """Whether this process has no run that goes on, which is named once of a kind."""

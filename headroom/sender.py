@@ -44,7 +44,7 @@ class Sender:
         make: Callable[[], str] | None = None,
     ) -> None:
         self._journal = journal
-        self._server = server
+        self._server, self.another_server = server, server.again
         self._make = make
         self._run = run or ""
         self._told: dict[int, Refused] = {}
@@ -86,10 +86,6 @@ class Sender:
         """After `close`: go on waiting; True when the server has all of it."""
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
-
-    def another_server(self) -> Server:
-        """Another connection to the same server."""
-        return self._server.again()
 
     @property
     def run(self) -> str | None:
@@ -139,8 +135,10 @@ class Sender:
             self._starts = self._starts[1:]
         finish = self._finish  # before the end: what comes between the two was logged before it
         end = self._journal.end  # what is logged meanwhile gathers for the next batch
-        while self._state.acknowledged < end and (lines := self._next_lines()):
-            self._send_lines(lines)
+        while (start := self._state.acknowledged) < end:
+            self._send_lines(
+                self._journal.lines(start, max_lines=MAX_BATCH_RECORDS, max_bytes=MAX_BATCH_BYTES)
+            )
             if finish is not None:
                 end = self._journal.end  # with what was too much for one record
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
@@ -191,11 +189,6 @@ class Sender:
             self._warn(
                 f"notice {error.status}", f"{call.__name__} of run {self._run} refused: {error.reason}"
             )
-
-    def _next_lines(self) -> list[bytes]:
-        return self._journal.lines(
-            self._state.acknowledged, max_lines=MAX_BATCH_RECORDS, max_bytes=MAX_BATCH_BYTES
-        )
 
     def _send_lines(self, lines: list[bytes], *, in_journal: bool = True) -> None:
         """Send; where the batch is refused for good, halve it until the refused records are alone."""

@@ -3,14 +3,13 @@
 Each line becomes one record of the journal. A file that begins anew (verl truncates its own at every start) is the next
 attempt of the run. Beside the journal `NAME.tail` says up to where the file was read; with the number of records in the
 journal, no line is reported twice, wherever the tail itself was ended.
-
-`python -m headroom tail FILE`: its arguments.
 """
 
 import argparse
+import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,12 +20,65 @@ from headroom.adapters.beginning import begin
 from headroom.adapters.naming import VERL_STEP, of_prime_rl, of_verl
 from headroom.adapters.verl import Meter, evaluation
 from headroom.configuration import write_json
-from headroom.following import Followed, Mark
 from headroom.importing import add_server
-from headroom.journal import Journal, JournalBusy, parse_line
+from headroom.journal import JournalBusy, is_of_training, parse_line
 from headroom.run import NOTHING_USED, UNKNOWN, Run
 from headroom.values import to_number
 from headroom.warned import Warnings
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Up to where a file was read: bytes, of which the first and the last line tell whether it is still that file."""
+
+    offset: int = 0
+    first: str = ""
+    last: str = ""
+    last_length: int = 0
+
+
+class Followed:
+    """A file of lines from a mark on; `mark` moves with each line that is given."""
+
+    def __init__(self, path: Path, mark: Mark | None = None) -> None:
+        self.path, self.mark = path, mark or Mark()
+
+    def is_same(self) -> bool:
+        """Whether what was read is still there; False where the file was truncated, or replaced by another one. A file
+        that is missing for now is still the same."""
+        if self.mark.offset == 0:
+            return True
+        try:
+            with self.path.open("rb") as file:
+                first = file.readline()
+                file.seek(self.mark.offset - self.mark.last_length)
+                last = file.read(self.mark.last_length)
+        except FileNotFoundError:
+            return True
+        return (_digest(first), _digest(last)) == (self.mark.first, self.mark.last)
+
+    def rewind(self) -> None:
+        """Begin with the first line again."""
+        self.mark = Mark()
+
+    def new_lines(self) -> Iterator[bytes]:
+        """Whole lines behind the mark; one that has no end yet is left for later."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self.mark.offset)
+            while (line := file.readline()).endswith(b"\n"):
+                digest = _digest(line)
+                first = self.mark.first or digest
+                self.mark = Mark(self.mark.offset + len(line), first, digest, len(line))
+                yield line
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
 
 POLL_SECONDS = 1.0
 IDLE, INTERRUPTED = "the file did not grow for {:g} s", "no longer followed"
@@ -139,7 +191,7 @@ class Tail:
             count += 1
         if count:
             self._count += count
-            self._save()
+            self._save_place(self._file.mark)
         return count
 
     def finish(self, state: str, message: str, timeout: float = 10) -> bool:
@@ -167,7 +219,7 @@ class Tail:
 
     def _go_on(self) -> None:
         """With the attempt of the place, which another tail has begun."""
-        written = self._written(self._place.attempt)
+        written = sum(record.get("attempt") == self._place.attempt for record in self._in_journal())
         self._skip = max(0, written - self._place.records)
         self.run = self._begun({"attempt": self._place.attempt})
         before = {"tokens": self._place.tokens, "device_hours": self._place.hours}
@@ -177,7 +229,7 @@ class Tail:
         """The next one, from the step before this line. What was used until then is known where it is 0, or where that
         step was reported."""
         after = line.step - 1 if line.trained else line.step
-        is_known = after > 0 and self._has_step(after)
+        is_known = after > 0 and any(record.get("step") == after for record in self._in_journal())
         how = {"resumed_from_step": after} if after > 0 else {"restarted": True}
         self.run = self._begun(how if self.journal.exists() else {})
         before = self.run.compute if is_known else UNKNOWN if after > 0 else NOTHING_USED
@@ -187,19 +239,12 @@ class Tail:
         )
         self._save_place(Mark())
 
-    def _written(self, attempt: int) -> int:
-        """How many records of the attempt are in the journal."""
-        book = Journal(self.journal)
-        try:
-            return book.next_seq(attempt)
-        finally:
-            book.close()
-
-    def _has_step(self, step: int) -> bool:
-        if not self.journal.exists():
-            return False
-        with self.journal.open("rb") as file:
-            return any(record is not None and record.get("step") == step for record in map(parse_line, file))
+    def _in_journal(self) -> Iterator[dict[str, Any]]:
+        """The records of the training."""
+        if self.journal.exists():
+            with self.journal.open("rb") as file:
+                records = (parse_line(line) for line in file)
+                yield from (record for record in records if record is not None and is_of_training(record))
 
     def _read(self, raw: bytes) -> Line | None:
         self._kind = self._kind or kind_of(raw)
@@ -246,9 +291,6 @@ class Tail:
             return Place(**{**stored, "mark": Mark(**stored["mark"])})
         except (OSError, ValueError, TypeError, KeyError):
             return Place()
-
-    def _save(self) -> None:
-        self._save_place(self._file.mark)
 
     def _save_place(self, mark: Mark) -> None:
         write_json(asdict(replace(self._place, mark=mark)), self._place_path)

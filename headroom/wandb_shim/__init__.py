@@ -16,9 +16,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from headroom.wandb_shim import accepted, artifact, data_types, errors, plot, public, sdk, sweeps, util
+from headroom.wandb_shim import accepted, data_types, errors, plot, public, sdk, sweeps, util
 from headroom.wandb_shim.accepted import accepts
-from headroom.wandb_shim.artifact import Artifact
 from headroom.wandb_shim.beginning import begun
 from headroom.wandb_shim.data_types import (
     Audio,
@@ -38,6 +37,7 @@ from headroom.wandb_shim.data_types import (
 )
 from headroom.wandb_shim.entries import Config, Summary, to_mapping
 from headroom.wandb_shim.errors import CommError, Error, UsageError
+from headroom.wandb_shim.files import Artifact
 from headroom.wandb_shim.plot import plot_table, visualize
 from headroom.wandb_shim.public import Api
 from headroom.wandb_shim.runs import Run
@@ -56,12 +56,12 @@ ONE_MORE = "create_new"
 __all__ = [
     "Api", "Artifact", "Audio", "Classes", "CommError", "Config", "Error", "EvalTable", "Graph", "Histogram", "Html",
     "Image", "JoinedTable", "Media", "Molecule", "Object3D", "Plotly", "Run", "Settings", "Summary", "Table",
-    "UsageError", "Video", "agent", "artifact", "controller", "data_types", "errors", "finish", "init",
+    "UsageError", "Video", "agent", "controller", "data_types", "errors", "finish", "init",
     "install", "log", "plot", "plot_table", "public", "sdk", "sweep", "util", "visualize",
 ]  # fmt: skip
 
 run: Run | None = None
-apis = sdk.apis
+apis = sdk.BY_NAME["wandb.apis"]
 
 
 class AlertLevel:

@@ -47,7 +47,7 @@ def begun(
     known = said.run_id or (_left_off(root) if said.resume in BY_FOLDER else None)
     said.run_id = str(known or generate_id())
     is_disabled = said.mode == "disabled"
-    earlier = Earlier(root) if is_disabled else _earlier(_journal(root, said.run_id), said.resume)
+    earlier = Earlier(root) if is_disabled else _earlier(root / f"{safe(said.run_id)}.jsonl", said.resume)
     said.run_name = str(said.run_name or earlier.name or known or said.project or "run")
     kept = earlier.config.get(OURS, {}) | _kept(said, others)
     config = {**earlier.config, **entries, OURS: kept}
@@ -86,10 +86,6 @@ def _kept(said: Settings, others: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _journal(root: Path, run_id: str) -> Path:
-    return root / f"{safe(run_id)}.jsonl"
-
-
 def _earlier(journal: Path, resume: Any) -> Earlier:
     """Raises JournalBusy and OSError."""
     if not journal.exists() or resume in (None, False, "never"):
@@ -98,12 +94,8 @@ def _earlier(journal: Path, resume: Any) -> Earlier:
     last_step = book.last_step
     book.close()
     known = about.load(journal)
-    before, later = known.description, known.later
-    name, config = (
-        later.get("name") or before.get("name"),
-        {**(before.get("config") or {}), **later.get("config", {})},
-    )
-    return Earlier(journal, True, last_step, name, config)
+    said = about.together({name: each for name, each in known.description.items() if each}, known.later)
+    return Earlier(journal, True, last_step, said.get("name"), said.get("config", {}))
 
 
 def _left_off(root: Path) -> str | None:
@@ -112,5 +104,5 @@ def _left_off(root: Path) -> str | None:
         run_id = str(json.loads((root / NOTE).read_text())["run_id"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    outcome = about.load(_journal(root, run_id)).outcome or {}
+    outcome = about.load(root / f"{safe(run_id)}.jsonl").outcome or {}
     return None if outcome.get("state") == "succeeded" else run_id

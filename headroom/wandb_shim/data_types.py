@@ -238,23 +238,16 @@ def numbers_in(values: Any) -> list[float]:
         values = values.detach().float().cpu()
     if hasattr(values, "reshape"):
         return _finite(values)
-    if hasattr(values, "tolist"):
-        values = values.tolist()
     found: list[float] = []
-    for value in (
-        values if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping) else ()
-    ):
-        if isinstance(value, list | tuple) or getattr(value, "shape", None):
-            inner = numbers_in(value)
-            if not inner:
-                return []
-            found += inner
-        elif isinstance(value, float) and not math.isfinite(value):
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+    for value in values if is_list else ():
+        if isinstance(value, float) and not math.isfinite(value):
             continue
-        elif (number := to_number(value)) is None:
+        is_nested = isinstance(value, list | tuple) or getattr(value, "shape", None)
+        inner = numbers_in(value) if is_nested else [to_number(value)]
+        if not inner or None in inner:
             return []
-        else:
-            found.append(number)
+        found += inner
     return found
 
 

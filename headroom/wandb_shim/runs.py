@@ -4,14 +4,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from headroom.values import to_number
 from headroom.wandb_shim.accepted import warn_once
-from headroom.wandb_shim.artifact import NO_REGISTRY
 from headroom.wandb_shim.data_types import Media, as_media, numbers_in
 from headroom.wandb_shim.entries import Config, Summary
-from headroom.wandb_shim.files import Files
+from headroom.wandb_shim.files import NO_REGISTRY, Files
 from headroom.wandb_shim.settings import Settings
 from headroom.warned import log
 
@@ -47,7 +47,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
     ) -> None:
         super().__init__(inner, settings.run_id)
         self.settings, self._kept, self._ended = settings, dict(kept), ended
-        self.config = Config(config, self._tell_config)
+        self.config = Config(config, lambda changed: self._inner.describe(config=changed))
         self.summary = Summary(None, self._tell_summary)
         self._said: dict[str, Any] = dict(self._kept.get("summary") or {})  # of the summary, by the script
         self.summary.note(self._said)
@@ -58,16 +58,14 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
             settings.run_job_type,
             settings.sweep_id,
         )
-        self.start_time = time.time()
-        self.resumed = resumed
+        self.start_time, self.resumed = time.time(), resumed
         self.starting_step = self._step = 0 if inner.last_step is None else inner.last_step + 1
         self._step_metric: str | None = None
         self._steps_by_metric = False  # it has been logged
         self._best: dict[
             str, str
         ] = {}  # metric -> min or max, where `define_metric` asks for it in the summary
-        if self._tags:
-            self._tell_tags(self._tags)
+        self._tell_tags()
 
     # --- what it is ---------------------------------------------------------------------------------------------
 
@@ -88,7 +86,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
     def tags(self, tags: Iterable[str]) -> None:
         self._tags = tuple(tags or ())
         self._keep(tags=list(self._tags))
-        self._tell_tags(self._tags)
+        self._tell_tags()
 
     @property
     def notes(self) -> str | None:
@@ -145,9 +143,6 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         """To a run that goes on: it was made with the configuration of an earlier process."""
         self._inner.describe(config={**self.config, OURS: self._kept})
 
-    def _tell_config(self, changed: Mapping[str, Any]) -> None:
-        self._inner.describe(config=changed)
-
     def _tell_summary(self, changed: Mapping[str, Any]) -> None:
         self._said |= changed
         self._keep(summary=self._said)
@@ -156,9 +151,10 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         self._kept |= kept
         self._inner.describe(config={OURS: self._kept})
 
-    def _tell_tags(self, tags: Iterable[str]) -> None:
-        words = list(dict.fromkeys(tag for each in tags if (tag := shown_tag(str(each)))))
-        self._inner.describe(tags=words[:20])
+    def _tell_tags(self) -> None:
+        words = list(dict.fromkeys(tag for each in self._tags if (tag := shown_tag(str(each)))))
+        if words:
+            self._inner.describe(tags=words[:20])
 
     # --- what it logs -------------------------------------------------------------------------------------------
 
@@ -228,7 +224,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
 
     def define_metric(
         self, name: str = "", step_metric: Any = None, *args: Any, summary: str | None = None, **others: Any
-    ) -> "Metric":
+    ) -> SimpleNamespace:
         """`summary` min or max holds for `run.summary`. A `step_metric` of "*" gives the steps of what is logged; of
         some metrics alone it is not kept: each chart of Headroom can have steps or any compute as its axis."""
         if summary in EXTREMES and "*" not in name:
@@ -240,7 +236,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
                 "step_metric",
                 f"the axis {step_metric} of {name!r} is not kept: charts are over steps or compute",
             )
-        return Metric(name)
+        return SimpleNamespace(name=name)
 
     def alert(self, title: str, text: str = "", *args: Any, **others: Any) -> None:
         """Into the log: alerts are rules on the server."""
@@ -263,13 +259,6 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._end()
         self._inner.__exit__(kind, error, trace)
-
-
-class Metric:
-    """What `define_metric` gives back."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
 
 def server_url() -> str:

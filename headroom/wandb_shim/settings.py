@@ -47,11 +47,8 @@ def settings_of(given: Mapping[str, Any], settings: Any) -> Settings:
     own = settings if isinstance(settings, Mapping) else vars(settings) if settings is not None else {}
     said = {name: value for name, value in given.items() if value is not None}
     merged = Settings(**{**environment, **{k: v for k, v in own.items() if v is not None}, **said})
-    merged.mode = "disabled" if _says_disabled() else MODES_BEFORE.get(str(merged.mode), merged.mode)
+    is_disabled = os.environ.get("WANDB_DISABLED", "").lower() in ("1", "true", "yes", "on")
+    merged.mode = "disabled" if is_disabled else MODES_BEFORE.get(str(merged.mode), merged.mode)
     tags = merged.run_tags
     merged.run_tags = tuple(tags.split(",") if isinstance(tags, str) else tags or ())
     return merged
-
-
-def _says_disabled() -> bool:
-    return os.environ.get("WANDB_DISABLED", "").lower() in ("1", "true", "yes", "on")
