@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.conf import settings
@@ -39,9 +39,8 @@ from webapp.interfaces.imports.filling import (
 )
 from webapp.interfaces.imports.models import Import, ImportedRun, State
 from webapp.interfaces.imports.readers.archives import ENDINGS
-from webapp.interfaces.imports.readers.found import PART
 from webapp.interfaces.imports.readers.kinds import KINDS, read
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
+from webapp.interfaces.imports.readers.rows import PART, BadSource, FoundRun, Options, Row, ServerOptions
 from webapp.interfaces.imports.services import mapping_of
 from worker import names
 
@@ -75,9 +74,10 @@ def opened(one: Import) -> tuple[str, Path | str, Options]:
 
 
 def _options(one: Import) -> Options:
-    token, user = json.loads(unseal(one.sealed_credentials)) if one.sealed_credentials else ("", "")
-    options = Options.from_json(one.options, token=token, user=user)
-    return options if options.name or one.address else replace(options, name=_stem(one.source)[:120])
+    if one.address:
+        token, user = json.loads(unseal(one.sealed_credentials)) if one.sealed_credentials else ("", "")
+        return ServerOptions(**one.options, token=token, user=user)
+    return Options(**one.options | {"name": one.options.get("name") or _stem(one.source)[:120]})
 
 
 def _stem(name: str) -> str:
@@ -117,10 +117,6 @@ class Turn:
     @property
     def source(self) -> Import:
         return self.claim.source
-
-    def begin_clock(self) -> None:
-        if self.until is None:
-            self.until = time.monotonic() + self.seconds
 
     def check_clock(self) -> None:
         """Raises TurnOver."""
@@ -228,7 +224,7 @@ def _batches(turn: Turn, found: FoundRun, done: int) -> Iterator[list[Row]]:
         for number, row in enumerate(found.rows()):
             if number < done:
                 continue
-            turn.begin_clock()
+            turn.until = turn.until or time.monotonic() + turn.seconds
             turn.seen |= seen_in(row)
             batch.append(row)
             values += len(row.metrics)

@@ -11,9 +11,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from headroom.adapters import naming
-from headroom.adapters.naming import VERL_BESIDE
-from webapp.interfaces.imports.readers.found import PART
-from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, BadSource, Options, Row
+from headroom.adapters.naming import VERL_STEP, VERL_TOKENS, verl_seconds
+from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, PART, BadSource, Options, Row
 
 # What other trainers call a total of ours. Each is one since the training began, also after a resume.
 TOTALS = {
@@ -27,9 +26,6 @@ TOTALS = {
         "train/num_input_tokens_seen",
     ),
 }
-VERL_TOKENS = "perf/total_num_tokens"  # of one step
-VERL_STEP = "timing_s/step"  # seconds of one step
-VERL_DEVICES = ("trainer/n_gpus_per_node", "trainer/nnodes")
 Say = Callable[[str], None]
 Amounts = Mapping[str, float | None]
 MAX_STEP = 2**53  # read as a float
@@ -126,26 +122,8 @@ def amounts_of_tracker(
     if "tokens" not in (totals | added) and "tokens" not in options.columns and VERL_TOKENS in values:
         added["tokens"] = values[VERL_TOKENS]
     if devices is not None and "device_hours" not in (totals | added) and (values.get(VERL_STEP) is not None):
-        added["device_hours"] = devices * _trained_seconds(values) / 3600
+        added["device_hours"] = devices * verl_seconds(values) / 3600
     return totals, added
-
-
-def _trained_seconds(values: Amounts) -> float:
-    return max(0.0, (values[VERL_STEP] or 0.0) - sum(values.get(name) or 0.0 for name in VERL_BESIDE))
-
-
-def devices_of_config(config: Mapping[str, object]) -> float | None:
-    """Of a run of verl, whose configuration is nested (`trainer: {nnodes}`) or flat (`trainer/nnodes`)."""
-    trainer = config.get("trainer")
-    found = [
-        config.get(name, trainer.get(name.partition("/")[2]) if isinstance(trainer, Mapping) else None)
-        for name in VERL_DEVICES
-    ]
-    try:
-        per_node, nodes = (int(str(each)) for each in found)
-    except ValueError:
-        return None
-    return float(per_node * nodes) if per_node > 0 and nodes > 0 else None
 
 
 PASS_RATE, PASS_RATE_STDERR, K = "eval/pass_rate", "eval/pass_rate_stderr", "eval/k"
@@ -251,6 +229,13 @@ class Builder:
         if isinstance(value, bool) or not number.is_integer() or not 0 <= number <= MAX_STEP:
             raise self.bad(line, f"A step is an integer from 0 to {MAX_STEP}, not {shown(value)}.")
         return int(number)
+
+    def time(self, line: int, value: Any) -> datetime:
+        """Raises BadSource for what is no moment."""
+        try:
+            return moment(value.isoformat() if isinstance(value, datetime) else value, self.options.timezone)
+        except ValueError as error:
+            raise self.bad(line, str(error)) from None
 
     def metrics(self, line: int, values: Values) -> dict[str, float | None]:
         """By our names, with the pass rate where it is known."""

@@ -69,10 +69,9 @@ def _serve(channel: socket.socket) -> None:
             _say(out, end=DOES[request["do"]](request, asked, out))
         except BadSource as error:
             _say(out, bad=[error.file, error.line, error.reason])
-        except MemoryError:
-            _say(out, bad=[Path(request["path"]).name, None, TOO_MUCH])
-        except RecursionError:
-            _say(out, bad=[Path(request["path"]).name, None, "It is nested too deeply."])
+        except (MemoryError, RecursionError) as error:
+            reason = TOO_MUCH if isinstance(error, MemoryError) else "It is nested too deeply."
+            _say(out, bad=[Path(request["path"]).name, None, reason])
         except ValueError as error:
             _say(out, wrong=str(error))
 
@@ -99,8 +98,8 @@ def _guess(request: dict[str, Any], asked: IO[str], out: IO[str]) -> str | None:
 
 
 def _preview(request: dict[str, Any], asked: IO[str], out: IO[str]) -> dict[str, Any]:
-    shown = kinds.preview(request["kind"], Path(request["path"]), Options.from_json(request["options"]))
-    return asdict(shown) | {"guess": shown.guess.as_json()}
+    shown = kinds.preview(request["kind"], Path(request["path"]), Options(**request["options"]))
+    return asdict(shown) | {"guess": shown.guess.model_dump(mode="json")}
 
 
 def _unpack(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
@@ -109,7 +108,7 @@ def _unpack(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
 
 def _read(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
     """The runs first; then, for each line with a number of its own and that of a run, the rows of the run."""
-    runs = kinds.read(request["kind"], Path(request["path"]), Options.from_json(request["options"]))
+    runs = kinds.read(request["kind"], Path(request["path"]), Options(**request["options"]))
     _say(out, runs=[_about(run) for run in runs[: request["most_runs"] + 1]])
     for line in asked:
         ask, number = map(int, line.split())

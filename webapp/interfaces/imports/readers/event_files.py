@@ -3,22 +3,26 @@
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from webapp.interfaces.imports.readers.building import Builder, finite
-from webapp.interfaces.imports.readers.found import (
+from webapp.interfaces.imports.readers.framing import DecodeError, Event, tf_records
+from webapp.interfaces.imports.readers.rows import (
     TORN,
-    files_below,
+    BadSource,
+    FoundRun,
+    Options,
+    Row,
     grouped,
     inside,
     line_of,
+    since_1970,
+    source_files,
 )
-from webapp.interfaces.imports.readers.framing import DecodeError, Event, tf_records
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
 
 MAX_GROUP = 1000  # metrics of one row
 MAX_SESSION = 100  # events of what `add_hparams` writes
@@ -33,9 +37,7 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
     """One run for each folder that has scalars in its files, but those in which `add_hparams` keeps the settings of the
     run around them. Raises BadSource where none has."""
     root = Path(path)
-    files = [root] if root.is_file() else files_below(root, lambda name: "tfevents" in name)
-    if not files:
-        raise BadSource(root.name, None, "There is no event file in this folder.")
+    files = source_files(root, lambda name: "tfevents" in name, "event file")
     folders: dict[str, EventRun] = {}
     for file in files:
         key = "" if root.is_file() else file.parent.relative_to(root).as_posix().removeprefix(".")
@@ -136,7 +138,7 @@ def _parsed(data: bytes, name: str, ordinal: int) -> Any:
 
 
 def _scalars_of(event: Any) -> Iterator[tuple[datetime | None, int, str, float | None]]:
-    time = datetime.fromtimestamp(event.wall_time, UTC) if 0 < event.wall_time < 1e11 else None
+    time = since_1970(event.wall_time)
     for value in event.summary.value:
         kind = value.WhichOneof("one")
         if kind == "simple_value":

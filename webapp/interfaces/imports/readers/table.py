@@ -1,7 +1,7 @@
 """Tables of rows and columns (CSV, Parquet): which column is what, and the rows of each run in them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import groupby, islice
@@ -16,7 +16,6 @@ from webapp.interfaces.imports.readers.building import (
     K,
     Rename,
     check_name,
-    moment,
     only_pass_rates,
     shown,
 )
@@ -52,9 +51,8 @@ def preview(table: Table, options: Options) -> Preview:
     """The beginning of the table, and a guess of its mapping that keeps the rest of `options`."""
     rows = [[cells_of.text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
     found = guess(table.columns, rows, options.columns)
-    mapped = replace(
-        options, columns={**found.likely, **found.columns}, percent=options.percent or found.percent
-    )
+    columns = {**found.likely, **found.columns}
+    mapped = options.model_copy(update={"columns": columns, "percent": options.percent or found.percent})
     said = (*found.unclear, *found.remarks)
     return Preview(table.columns, tuple(tuple(row) for row in rows), mapped, said, tuple(found.likely))
 
@@ -71,7 +69,7 @@ def found_runs(
 
     carry_step: a row without a step belongs to the one before. hidden: columns that are no metrics.
     """
-    options = options if options.columns else replace(options, columns=_guessed(table))
+    options = options if options.columns else options.model_copy(update={"columns": _guessed(table)})
     layout = Layout.of(table, options, hidden)
     spans = _spans(table, layout)
     if not spans:
@@ -80,9 +78,15 @@ def found_runs(
     runs = []
     for run, span in spans.items():
         notes = list(table.notes)
-        reader = RunRows(table, layout, span, run, options, notes, rename, carry_step)
+        dialect = Dialect(
+            rename=rename,
+            pass_rates=span.pass_rates if layout.is_long else None,
+            from_first_step=not layout.roles.keys() & set(COMPUTE),
+        )
+        begin = partial(Builder, table.file, options, notes, dialect)
+        rows = partial(_rows, begin, layout, partial(_own, table, layout, run, span), carry_step)
         pass_rate = options.columns.get("pass_rate", "")
-        runs.append(FoundRun(run, run or default, reader.rows, pass_rate=pass_rate, notes=notes))
+        runs.append(FoundRun(run, run or default, rows, pass_rate=pass_rate, notes=notes))
     return runs
 
 
@@ -146,42 +150,25 @@ def _spans(table: Table, layout: Layout) -> dict[str, Span]:
     return spans
 
 
-@dataclass
-class RunRows:
-    """The rows of one run of a table."""
+Cells = Iterator[tuple[int, Sequence[Any]]]
 
-    table: Table
-    layout: Layout
-    span: Span
-    run: str
-    options: Options
-    notes: list[str]
-    rename: Rename
-    carry_step: bool
 
-    def rows(self) -> Iterator[Row]:
-        """Raises BadSource."""
-        builder = Builder(
-            self.table.file,
-            self.options,
-            self.notes,
-            Dialect(
-                rename=self.rename,
-                pass_rates=self.span.pass_rates if self.layout.is_long else None,
-                from_first_step=not self.layout.roles.keys() & set(COMPUTE),
-            ),
-        )
-        reader = _Reader(builder, self.layout, self.carry_step)
-        read: Callable = reader.long if self.layout.is_long else reader.wide
-        return read(self._own())
+def _own(table: Table, layout: Layout, run: str, span: Span) -> Cells:
+    """The rows of one run. Raises BadSource."""
+    column = layout.roles.get("run")
+    for line, _, cells in table.rows(span.position):
+        if line > span.last_line:
+            return
+        if column is None or cells_of.text(cells[column]) == run:
+            yield line, cells
 
-    def _own(self) -> Iterator[tuple[int, Sequence[Any]]]:
-        run = self.layout.roles.get("run")
-        for line, _, cells in self.table.rows(self.span.position):
-            if line > self.span.last_line:
-                return
-            if run is None or cells_of.text(cells[run]) == self.run:
-                yield line, cells
+
+def _rows(
+    begin: Callable[[], Builder], layout: Layout, own: Callable[[], Cells], carry_step: bool
+) -> Iterator[Row]:
+    """Raises BadSource."""
+    reader = _Reader(begin(), layout, carry_step)
+    return reader.long(own()) if layout.is_long else reader.wide(own())
 
 
 class _Reader:
@@ -191,7 +178,7 @@ class _Reader:
         self._position = 0
         self._step = 0
 
-    def wide(self, own: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
+    def wide(self, own: Cells) -> Iterator[Row]:
         for line, cells in own:
             values = {}
             for position, name in self._layout.metrics.items():
@@ -203,7 +190,7 @@ class _Reader:
             metrics = self._builder.metrics(line, values) | self._pass_rate(line, cells)
             yield Row(line, step, time, compute, metrics)
 
-    def long(self, own: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
+    def long(self, own: Cells) -> Iterator[Row]:
         """One row for each line; what they say of compute is looked at together for each step."""
         steps = ((line, self._step_of(line, cells), cells) for line, cells in own)
         for step, group in groupby(steps, key=lambda each: each[1]):
@@ -276,13 +263,7 @@ class _Reader:
         position = self._layout.roles.get("time")
         if position is None or cells_of.is_empty(cells[position]):
             return None
-        cell = cells[position]
-        try:
-            return moment(
-                cell.isoformat() if isinstance(cell, datetime) else cell, self._builder.options.timezone
-            )
-        except ValueError as error:
-            raise self._builder.bad(line, str(error)) from None
+        return self._builder.time(line, cells[position])
 
     def _compute(
         self, line: int, step: int, time: datetime | None, cells: Sequence[Any], values: Mapping[str, Any]
