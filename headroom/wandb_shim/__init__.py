@@ -111,10 +111,10 @@ def init(
         raise ValueError(f"mode must be online, offline or disabled, not {said.mode!r}")
     accepted.forget()
     entries = _chosen(to_mapping(config), config_include_keys, config_exclude_keys)
-    trial = sweeps.current
-    if trial is not None:
-        entries |= trial.settings
-        said.sweep_id, said.project = trial.sweep.id, said.project or trial.sweep.project
+    if sweeps.current is not None:
+        of, trial = sweeps.current
+        entries |= trial
+        said.sweep_id, said.project = of.id, said.project or of.project
     made = begun(said, entries, others, _forget)
     run = made if run is None else run
     return made

@@ -84,8 +84,8 @@ class Entries(dict[str, Any]):
             self[name] = default
         return self[name]
 
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        self._set(to_mapping(args[0] if args else None) | kwargs)
+    def update(self, entries: Any = None, /, **kwargs: Any) -> None:  # type: ignore[override]
+        self._set(to_mapping(entries) | kwargs)
 
     def note(self, entries: Mapping[str, Any]) -> None:
         """Set them without telling."""

@@ -24,6 +24,13 @@ UNKEPT = {
     "logged_artifacts": NOT_LISTED, "used_artifacts": "", "update": NOT_CHANGED, "save": NOT_CHANGED,
     "delete": NOT_CHANGED, "upload_file": NOT_CHANGED,
 }  # fmt: skip
+KEPT = {
+    "entity": "",
+    "tags": [],
+    "notes": None,
+    "group": None,
+    "job_type": None,
+}  # of `init`, and what it is else
 FOUND = ("artifacts", "artifact_versions", "projects", "reports", "users", "teams")  # nothing of them
 LISTS = dict.fromkeys(("files", "logged_artifacts", "used_artifacts"), [])
 
@@ -67,12 +74,12 @@ class PublicRun(Accepting, unkept=UNKEPT, answers=LISTS):
         return Summary(latest | (self._ours.get("summary") or {}))
 
     summary_metrics = property(lambda self: self.summary)
-    entity = property(lambda self: self._ours.get("entity") or "")
     path = property(lambda self: [part for part in (self.entity, self.project, self.id) if part])
-    tags = property(lambda self: self._ours.get("tags") or [])
-    notes = property(lambda self: self._ours.get("notes"))
-    group = property(lambda self: self._ours.get("group"))
-    job_type = property(lambda self: self._ours.get("job_type"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in KEPT:
+            raise AttributeError(name)
+        return self._ours.get(name) or KEPT[name]
 
     @property
     def lastHistoryStep(self) -> int:  # noqa: N802  # wandb's name

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
@@ -40,7 +41,15 @@ from webapp.interfaces.imports.filling import (
 from webapp.interfaces.imports.models import Import, ImportedRun, State
 from webapp.interfaces.imports.readers.archives import ENDINGS
 from webapp.interfaces.imports.readers.kinds import KINDS, read
-from webapp.interfaces.imports.readers.rows import PART, BadSource, FoundRun, Options, Row, ServerOptions
+from webapp.interfaces.imports.readers.rows import (
+    PART,
+    BadSource,
+    FoundRun,
+    Options,
+    Row,
+    ServerOptions,
+    batched,
+)
 from webapp.interfaces.imports.services import mapping_of
 from worker import names
 
@@ -96,9 +105,6 @@ def _unpacked(one: Import, archive: Path) -> Path:
         partial.rename(folder)
     inside = sorted(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_file() else folder
-
-
-BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 
 
 class TurnOver(Exception):
@@ -196,7 +202,7 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
         return
     turn.seen.clear()
     try:
-        for batch in _batches(turn, found, kept.rows_done if kept else 0):
+        for batch in batched(_new_rows(turn, found, kept.rows_done if kept else 0)):
             kept = kept or kept_of(one, found)
             _store(turn, kept, batch)
             turn.check_clock()
@@ -216,27 +222,12 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
         turn.claim.keep(**_words(one, notes, problem))
 
 
-def _batches(turn: Turn, found: FoundRun, done: int) -> Iterator[list[Row]]:
-    """The rows behind the first `done`. Raises BadSource once what came before the broken place was given."""
-    batch: list[Row] = []
-    values = 0
-    try:
-        for number, row in enumerate(found.rows()):
-            if number < done:
-                continue
-            turn.until = turn.until or time.monotonic() + turn.seconds
-            turn.seen |= seen_in(row)
-            batch.append(row)
-            values += len(row.metrics)
-            if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:
-                yield batch
-                batch, values = [], 0
-    except BadSource:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
+def _new_rows(turn: Turn, found: FoundRun, done: int) -> Iterator[Row]:
+    """Those behind the first `done`. Raises BadSource."""
+    for row in islice(found.rows(), done, None):
+        turn.until = turn.until or time.monotonic() + turn.seconds
+        turn.seen |= seen_in(row)
+        yield row
 
 
 def _store(turn: Turn, kept: ImportedRun, rows: list[Row]) -> None:

@@ -168,12 +168,12 @@ class Builder:
 
     def __init__(self, file: str, options: Options, notes: list[str], dialect: Dialect = OF_TRACKERS) -> None:
         self.file, self.options = file, options
-        self._say = Notes(notes).say
+        self.note = Notes(notes).say
         self._rename, devices = dialect.rename, dialect.devices
         self._devices = options.devices if options.devices is not None else devices
         self._totals = Totals(
             options.devices,
-            self._say,
+            self.note,
             from_first_step=dialect.from_first_step,
             starts_at_zero=dialect.is_verl or devices is not None,  # only verl's configuration says devices
         )
@@ -183,9 +183,6 @@ class Builder:
         self._pass_rates = dialect.pass_rates
         self._names: dict[str, str] = {}
         self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
-
-    def note(self, sentence: str) -> None:
-        self._say(sentence)
 
     def bad(self, line: int | None, reason: str) -> BadSource:
         return BadSource(self.file, line % PART if line else line, reason)
@@ -246,7 +243,7 @@ class Builder:
         if self.options.columns.get("pass_rate", PASS_RATE) != PASS_RATE:
             for name in (PASS_RATE, PASS_RATE_STDERR):
                 if renamed.pop(name, None) is not None:
-                    self._say(f"{name} of the source is left out: another metric is named as the pass rate.")
+                    self.note(f"{name} of the source is left out: another metric is named as the pass rate.")
         return renamed | self._pass_rate(line, values)
 
     def _name(self, line: int, name: str) -> str:
@@ -288,12 +285,12 @@ class Builder:
         in_row = [name for name in self._verl_names if name in values]
         names = in_row if self._pass_rates is None else list(self._pass_rates)
         if len(names) > 1:
-            self._say(f"Which is the pass rate is not clear: {' or '.join(sorted(names)[:5])}; name it.")
+            self.note(f"Which is the pass rate is not clear: {' or '.join(sorted(names)[:5])}; name it.")
         if len(names) != 1 or names[0] not in values:
             return {}
         value = values[names[0]]
         if value is not None and not 0 <= value <= 1:
-            self._say(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
+            self.note(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
             return {}
         found = naming.VERL_PASS_RATE.match(names[0])
         return {PASS_RATE: value} | ({K: float(found[1])} if found else {})
@@ -309,10 +306,6 @@ def check_name(file: str, line: int | None, name: str) -> None:
     if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         reason = f"A metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {shown(name)}."
         raise BadSource(file, line, reason)
-
-
-def compute_only(compute: Values) -> dict[str, float | None]:
-    return {name: compute.get(name) for name in COMPUTE}
 
 
 def finite(value: float) -> float | None:

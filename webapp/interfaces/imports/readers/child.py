@@ -23,11 +23,10 @@ from typing import IO, Any
 
 from webapp.interfaces.imports.readers import kinds
 from webapp.interfaces.imports.readers.archives import unpacked
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row, batched
 
 IDLE_SECONDS = 120.0
 MEMORY_BYTES = 256 * 1024**2  # more than the readers have before they begin
-BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 TOO_MUCH = f"It takes more than {MEMORY_BYTES // 1024**2} MB of memory to read."
 
 
@@ -122,21 +121,18 @@ def _about(run: FoundRun) -> dict[str, Any]:
 
 def _rows(run: FoundRun, out: IO[str], ask: int) -> None:
     """What comes before a broken place is given."""
-    batch: list[Any] = []
-    values, problem = 0, None
+    problem = None
     try:
-        for row in run.rows():
-            time = row.time.isoformat() if row.time else None
-            batch.append([row.line, row.step, time, dict(row.compute), dict(row.metrics)])
-            values += len(row.metrics)
-            if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:
-                _say(out, ask=ask, rows=batch)
-                batch, values = [], 0
+        for batch in batched(run.rows()):
+            _say(out, ask=ask, rows=[_plain(row) for row in batch])
     except BadSource as error:
         problem = [error.file, error.line, error.reason]
-    if batch:
-        _say(out, ask=ask, rows=batch)
     _say(out, ask=ask, last=problem, notes=run.notes)
+
+
+def _plain(row: Row) -> list[Any]:
+    time = row.time.isoformat() if row.time else None
+    return [row.line, row.step, time, dict(row.compute), dict(row.metrics)]
 
 
 DOES = {"guess": _guess, "preview": _preview, "unpack": _unpack, "read": _read}

@@ -16,7 +16,6 @@ from webapp.interfaces.imports.readers.building import (
     PASS_RATE,
     Builder,
     Dialect,
-    compute_only,
     numbers,
 )
 from webapp.interfaces.imports.readers.cells import is_empty, number_of, text
@@ -266,7 +265,7 @@ def _compute(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, 
     }
     if any(amount is not None and amount < 0 for amount in known.values()):
         raise bad("An amount of compute is below 0.")
-    return compute_only(known)
+    return {name: known.get(name) for name in COMPUTE}
 
 
 def _time(builder: Builder, line: int, said: Mapping[str, Any]) -> datetime | None:

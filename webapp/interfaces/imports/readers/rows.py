@@ -7,7 +7,7 @@ import codecs
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from webapp.interfaces.tracking.translate import param
 
 MAX_NAME_LENGTH = 250
 MAX_NAMES = 2000
+BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 COMPUTE = ("device_hours", "flops", "tokens")
 ROLES = (  # what a column of a table can be; all that none of them names is a metric
     "run",
@@ -225,6 +226,26 @@ def since_1970(seconds: float | None) -> datetime | None:
 def inside(folder: Path, path: Path) -> str:
     """The name of a file within a source, for people and as a key."""
     return path.relative_to(folder).as_posix() if path != folder else path.name
+
+
+def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """At most BATCH_ROWS, with BATCH_VALUES or few more. Raises BadSource once what came before the broken place was
+    given."""
+    batch: list[Row] = []
+    values = 0
+    try:
+        for row in rows:
+            batch.append(row)
+            values += len(row.metrics)
+            if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:
+                yield batch
+                batch, values = [], 0
+    except BadSource:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def broken_run(key: str, error: BadSource) -> FoundRun:
