@@ -18,7 +18,6 @@ from typing import Any
 
 from headroom.wandb_shim import accepted, data_types, errors, plot, public, sdk, sweeps, util
 from headroom.wandb_shim.accepted import accepts
-from headroom.wandb_shim.beginning import begun
 from headroom.wandb_shim.data_types import (
     Audio,
     Classes,
@@ -40,7 +39,7 @@ from headroom.wandb_shim.errors import CommError, Error, UsageError
 from headroom.wandb_shim.files import Artifact
 from headroom.wandb_shim.plot import plot_table, visualize
 from headroom.wandb_shim.public import Api
-from headroom.wandb_shim.runs import Run
+from headroom.wandb_shim.runs import Run, begun
 from headroom.wandb_shim.settings import Settings, settings_of
 from headroom.wandb_shim.sweeps import agent, controller, sweep
 

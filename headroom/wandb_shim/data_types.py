@@ -133,10 +133,8 @@ class Table(Media):
             self.data: list[list[Any]] = [list(row) for row in frame.itertuples(index=False, name=None)]
         else:
             self.data = [list(row) for row in (given if given is not None else ())]
-            self.columns = list(columns) if columns is not None else self._named()
-
-    def _named(self) -> list[Any]:
-        return ["Input", "Output", "Expected"] if not self.data else list(range(len(self.data[0])))
+            names = list(range(len(self.data[0]))) if self.data else ["Input", "Output", "Expected"]
+            self.columns = list(columns) if columns is not None else names
 
     def add_data(self, *row: Any) -> None:
         self.data.append(list(row))

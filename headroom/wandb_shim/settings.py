@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 FROM_ENVIRONMENT = {
@@ -20,14 +21,8 @@ FROM_ENVIRONMENT = {
 MODES_BEFORE = {"dryrun": "offline", "run": "online"}  # as wandb called them
 
 
-class Settings:
+class Settings(SimpleNamespace):
     """Takes anything."""
-
-    def __init__(self, **given: Any) -> None:
-        vars(self).update(given)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        vars(self)[name] = value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -18,7 +18,6 @@ from webapp.interfaces.imports.readers.building import (
     Dialect,
     numbers,
 )
-from webapp.interfaces.imports.readers.cells import is_empty, number_of, text
 from webapp.interfaces.imports.readers.jsonl_files import objects
 from webapp.interfaces.imports.readers.rows import (
     COMPUTE,
@@ -32,6 +31,7 @@ from webapp.interfaces.imports.readers.rows import (
     grouped,
     inside,
 )
+from webapp.interfaces.imports.readers.table import is_empty, number_of, text
 from webapp.interfaces.imports.readers.table_files import CsvTable, ParquetTable
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
