@@ -84,7 +84,7 @@ class Entries(dict[str, Any]):
             self[name] = default
         return self[name]
 
-    def update(self, entries: Any = None, /, **kwargs: Any) -> None:  # type: ignore[override]
+    def update(self, entries: Any = None, /, **kwargs: Any) -> None:
         self._set(to_mapping(entries) | kwargs)
 
     def note(self, entries: Mapping[str, Any]) -> None:
