@@ -34,13 +34,12 @@ from headroom.wandb_shim.data_types import (
     Table,
     Video,
 )
-from headroom.wandb_shim.entries import Config, Summary, to_mapping
+from headroom.wandb_shim.entries import Config, Settings, Summary, settings_of, to_mapping
 from headroom.wandb_shim.errors import CommError, Error, UsageError
 from headroom.wandb_shim.files import Artifact
 from headroom.wandb_shim.plot import plot_table, visualize
 from headroom.wandb_shim.public import Api
 from headroom.wandb_shim.runs import Run, begun
-from headroom.wandb_shim.settings import Settings, settings_of
 from headroom.wandb_shim.sweeps import agent, controller, sweep
 
 __version__ = "0.31.0"  # of wandb, whose names these are

@@ -242,7 +242,7 @@ def numbers_in(values: Any) -> list[float]:
         if isinstance(value, float) and not math.isfinite(value):
             continue
         is_nested = isinstance(value, list | tuple) or getattr(value, "shape", None)
-        inner = numbers_in(value) if is_nested else [to_number(value)]
+        inner: list[Any] = numbers_in(value) if is_nested else [to_number(value)]
         if not inner or None in inner:
             return []
         found += inner

@@ -18,9 +18,8 @@ from headroom.journal import Journal
 from headroom.values import to_number
 from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.data_types import Media, as_media, numbers_in
-from headroom.wandb_shim.entries import Config, Summary
+from headroom.wandb_shim.entries import Config, Settings, Summary
 from headroom.wandb_shim.files import NO_REGISTRY, Files, Nothing, safe
-from headroom.wandb_shim.settings import Settings
 from headroom.wandb_shim.util import generate_id
 from headroom.warned import log
 

@@ -12,7 +12,6 @@ from headroom.wandb_shim import (
     plot,
     public,
     runs,
-    settings,
     util,
 )
 
@@ -24,7 +23,7 @@ CONTENT: dict[str, dict[str, Any]] = {
     "wandb.sdk.wandb_run": {"Run": runs.Run},
     "wandb.sdk.wandb_config": {"Config": entries.Config},
     "wandb.sdk.wandb_summary": {"Summary": entries.Summary},
-    "wandb.sdk.wandb_settings": {"Settings": settings.Settings},
+    "wandb.sdk.wandb_settings": {"Settings": entries.Settings},
     "wandb.apis": {"PublicApi": public.Api, "InternalApi": public.Api, "public": public},
 }
 BY_NAME: dict[str, ModuleType] = {name: ModuleType(name) for name in CONTENT}
@@ -42,4 +41,4 @@ BY_NAME |= {
 for name, module in BY_NAME.items():  # `wandb.sdk.lib.runid` is `runid` of `wandb.sdk.lib`, too
     outer, _, inner = name.rpartition(".")
     vars(BY_NAME[outer] if outer in BY_NAME else sys.modules[__name__])[inner] = module
-Artifact, Config, Settings, Summary = files.Artifact, entries.Config, settings.Settings, entries.Summary
+Artifact, Config, Settings, Summary = files.Artifact, entries.Config, entries.Settings, entries.Summary

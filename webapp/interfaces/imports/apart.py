@@ -155,10 +155,7 @@ def preview(kind: str, path: Path, options: Options) -> Preview:
     with _conversation(
         path, "preview", LOOK_SECONDS, kind=kind, options=options.model_dump(mode="json")
     ) as talk:
-        shown = talk.next()["end"]
-    rows = tuple(tuple(row) for row in shown["rows"])
-    guess = Options(**shown["guess"])
-    return Preview(tuple(shown["columns"]), rows, guess, tuple(shown["unclear"]), tuple(shown["asked"]))
+        return Preview(**talk.next()["end"])
 
 
 def unpacked(archive: Path, into: Path, *, max_bytes: int) -> Path:

@@ -17,7 +17,6 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -97,8 +96,8 @@ def _guess(request: dict[str, Any], asked: IO[str], out: IO[str]) -> str | None:
 
 
 def _preview(request: dict[str, Any], asked: IO[str], out: IO[str]) -> dict[str, Any]:
-    shown = kinds.preview(request["kind"], Path(request["path"]), Options(**request["options"]))
-    return asdict(shown) | {"guess": shown.guess.model_dump(mode="json")}
+    options = Options(**request["options"])
+    return kinds.preview(request["kind"], Path(request["path"]), options).model_dump(mode="json")
 
 
 def _unpack(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:

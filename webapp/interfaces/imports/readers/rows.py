@@ -160,8 +160,7 @@ class ServerOptions(Options):
     user: str = ""
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(BaseModel):
     """A table's beginning. guess: the mapping that the names suggest, for the person to confirm or change.
 
     asked: those of its roles that nobody takes unless a person confirms them; `guess.percent` is one of these, too.

@@ -136,7 +136,7 @@ def preview(table: Table, options: Options) -> Preview:
     columns = {**found.likely, **found.columns}
     mapped = options.model_copy(update={"columns": columns, "percent": options.percent or found.percent})
     said = (*found.unclear, *found.remarks)
-    return Preview(table.columns, tuple(tuple(row) for row in rows), mapped, said, tuple(found.likely))
+    return Preview(columns=table.columns, rows=rows, guess=mapped, unclear=said, asked=tuple(found.likely))
 
 
 def found_runs(

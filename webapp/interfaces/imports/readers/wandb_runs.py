@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from webapp.interfaces.imports.readers.building import Builder, Dialect, Values, numbers
-from webapp.interfaces.imports.readers.framing import DecodeError, WandbRecord, wandb_records
+from webapp.interfaces.imports.readers.building import Builder, Dialect, numbers
+from webapp.interfaces.imports.readers.framing import WandbRecord, messages, wandb_records
 from webapp.interfaces.imports.readers.rows import (
     TORN,
     BadSource,
@@ -73,13 +73,8 @@ class Seen:
         """Raises BadSource."""
         self.is_torn = False
         with self.path.open("rb") as opened:
-            for ordinal, data in wandb_records(opened, self.name, self._torn):
-                record = WandbRecord()
-                try:
-                    record.ParseFromString(data)
-                except DecodeError:
-                    raise BadSource(self.name, ordinal, "This record is none of W&B's.") from None
-                yield ordinal, record
+            records = wandb_records(opened, self.name, self._torn)
+            yield from messages(WandbRecord, records, self.name, "none of W&B's")
 
     def _torn(self) -> None:
         self.is_torn = True
@@ -143,7 +138,10 @@ class WandbRun:
                 if record.WhichOneof("one") != "history":
                     continue
                 values, own = _split(record.history)
-                logged = values.get(GLOBAL_STEP) if has_global_step else _own_step(record.history, own)
+                if has_global_step:
+                    logged = values.get(GLOBAL_STEP)
+                else:
+                    logged = record.history.step.num if own.get("_step") is None else own["_step"]
                 step = step if logged is None else builder.step(ordinal, logged)
                 if values:
                     line = line_of(number, ordinal)
@@ -157,11 +155,6 @@ def _split(history: Any) -> tuple[dict[str, float | None], dict[str, float | Non
     values = numbers({_name(item): _value(item) for item in history.item})
     own = {name: value for name, value in values.items() if name.startswith("_")}
     return {name: value for name, value in values.items() if name not in own}, own
-
-
-def _own_step(history: Any, own: Values) -> float | int:
-    step = own.get("_step")
-    return history.step.num if step is None else step
 
 
 def _name(item: Any) -> str:
