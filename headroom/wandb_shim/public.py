@@ -24,7 +24,7 @@ UNKEPT = {
     "logged_artifacts": NOT_LISTED, "used_artifacts": "", "update": NOT_CHANGED, "save": NOT_CHANGED,
     "delete": NOT_CHANGED, "upload_file": NOT_CHANGED,
 }  # fmt: skip
-KEPT = {
+KEPT: dict[str, Any] = {
     "entity": "",
     "tags": [],
     "notes": None,
@@ -32,7 +32,7 @@ KEPT = {
     "job_type": None,
 }  # of `init`, and what it is else
 FOUND = ("artifacts", "artifact_versions", "projects", "reports", "users", "teams")  # nothing of them
-LISTS = dict.fromkeys(("files", "logged_artifacts", "used_artifacts"), [])
+LISTS: dict[str, Any] = dict.fromkeys(("files", "logged_artifacts", "used_artifacts"), [])
 
 
 @contextmanager
