@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from headroom.configuration import write_json
+
 
 @dataclass(frozen=True)
 class About:
@@ -61,10 +63,7 @@ def load(journal: Path) -> About:
 
 def save(about: About, journal: Path) -> None:
     """Raises OSError."""
-    path = path_of(journal)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(asdict(about), default=str))
-    partial.replace(path)
+    write_json(asdict(about), path_of(journal))
 
 
 def note_said(journal: Path) -> None:

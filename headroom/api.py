@@ -36,6 +36,8 @@ from headroom.api_types import (
     Study,
     StudyDetail,
 )
+from headroom.beginning import token_from_environment
+from headroom.server import retry_after
 from headroom.version import USER_AGENT
 
 PAGE = 500
@@ -86,7 +88,10 @@ class Api:
         self.url, self.patience, self._sleep = url, patience, sleep
         self._client = httpx.Client(
             base_url=f"{url}/api/v1/",
-            headers={"User-Agent": USER_AGENT, "Authorization": f"Bearer {token or _token_here()}"},
+            headers={
+                "User-Agent": USER_AGENT,
+                "Authorization": f"Bearer {token or token_from_environment()}",
+            },
             timeout=httpx.Timeout(timeout, connect=min(10.0, timeout)),
         )
 
@@ -126,10 +131,7 @@ class Api:
         self, runs: Iterable[str], metric: str = PASS_RATE, x: Axis = "device_hours"
     ) -> Iterator[Columns]:
         """Every point of a curve of each run, in columns: one request for a hundred runs."""
-        wanted = list(dict.fromkeys(runs))
-        for start in range(0, len(wanted), RUNS_AT_ONCE):
-            query = {"run": wanted[start : start + RUNS_AT_ONCE], "metric": metric, "x": x}
-            yield from self.get("curves", query)["items"]
+        yield from self._of_many("curves", runs, {"metric": metric, "x": x})
 
     def series(
         self,
@@ -149,10 +151,7 @@ class Api:
         self, runs: Iterable[str], metric: str, x: Axis = "step", points: int = 1000
     ) -> Iterator[SampledColumns]:
         """The same of many runs, in columns: one request for a hundred runs. Runs without the series are left out."""
-        wanted = list(dict.fromkeys(runs))
-        for start in range(0, len(wanted), RUNS_AT_ONCE):
-            query = {"run": wanted[start : start + RUNS_AT_ONCE], "metric": metric, "x": x, "points": points}
-            yield from self.get("series", query)["items"]
+        yield from self._of_many("series", runs, {"metric": metric, "x": x, "points": points})
 
     def records(self, run: str) -> Iterator[Record]:
         """Everything that a run reported, in the order of arrival, read page by page."""
@@ -244,6 +243,11 @@ class Api:
             if cursor is None:
                 return
 
+    def _of_many(self, path: str, runs: Iterable[str], query: Query) -> Iterator[Any]:
+        wanted = list(dict.fromkeys(runs))
+        for start in range(0, len(wanted), RUNS_AT_ONCE):
+            yield from self.get(path, query | {"run": wanted[start : start + RUNS_AT_ONCE]})["items"]
+
     def _answer(self, path: str, query: Query) -> Any:
         try:
             response = self._client.get(path, params=_plain(query))
@@ -299,19 +303,12 @@ def _check(response: httpx.Response) -> None:
         message = str(error["message"])
     except (ValueError, KeyError, TypeError, AttributeError):
         said, message = {}, f"{response.url.path} answered {response.reason_phrase or 'with an error'}"
-    seconds = _retry_after(response)
+    seconds = retry_after(response)
     if response.status_code in LATER and seconds is not None:
         later = _Later(message, status=response.status_code, **said)
-        later.seconds = seconds
+        later.seconds = max(0.1, seconds)
         raise later
     raise ApiError(message, status=response.status_code, **said)
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    try:
-        return max(0.1, float(response.headers["Retry-After"]))
-    except (KeyError, ValueError):
-        return None
 
 
 def _plain(query: Query) -> Query:
@@ -322,12 +319,3 @@ def _plain(query: Query) -> Query:
 def _part(value: object) -> str:
     """An id as one part of a path, whatever it holds."""
     return quote(str(value), safe="")
-
-
-def _token_here() -> str:
-    token, path = os.environ.get("HEADROOM_TOKEN"), os.environ.get("HEADROOM_TOKEN_FILE")
-    if not token and path:
-        token = Path(path).read_text().strip()
-    if not token:
-        raise ValueError("a server needs a token: set HEADROOM_TOKEN or HEADROOM_TOKEN_FILE, or pass token=")
-    return token

@@ -418,15 +418,6 @@ class Said(TypedDict):
     hi: float
 
 
-class VariantOnAxis(TypedDict):
-    """And which variant of the study has that value."""
-
-    value: float  # On the axis
-    ceiling: Said  # The forecast ceiling there
-    pass_rate: Said  # The pass rate at the end of a run's budget
-    position: int
-
-
 class OnAxis(TypedDict):
     """What the law says at a value of the axis."""
 
@@ -435,12 +426,15 @@ class OnAxis(TypedDict):
     pass_rate: Said  # The pass rate at the end of a run's budget
 
 
-class ForecastOnAxis(TypedDict):
+class VariantOnAxis(OnAxis):
+    """And which variant of the study has that value."""
+
+    position: int
+
+
+class ForecastOnAxis(OnAxis):
     """And the same in words."""
 
-    value: float  # On the axis
-    ceiling: Said  # The forecast ceiling there
-    pass_rate: Said  # The pass rate at the end of a run's budget
     sentence: str
 
 

@@ -5,21 +5,21 @@ is away did not take is sent by the next run with this journal, or by `headroom 
 """
 
 import json
-import logging
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from headroom.backoff import Backoff
+from headroom.configuration import write_json
 from headroom.journal import Journal
 from headroom.samples import write_lines
 from headroom.server import Server, ServerError
-
-log = logging.getLogger("headroom")
+from headroom.warned import Warnings
 
 SHARE = 0.8  # of the time that `finish` has: the end of the run must be told, too
 NO_SUCH_ADDRESS = (404, 405)  # a server that keeps no files
@@ -34,19 +34,8 @@ def set_aside(folder: Path, path: Path, name: str | None) -> None:
     name = path.name if name is None else name
     for source in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if source == path or source.is_file():
-            _copy(folder, source, name if source == path else f"{name}/{source.relative_to(path).as_posix()}")
-
-
-def _copy(folder: Path, source: Path, name: str) -> None:
-    _put(folder, lambda copy: shutil.copyfile(source, copy), {"name": name})
-
-
-def set_samples_aside(
-    folder: Path, rows: Iterable[Mapping[str, Any]], *, kind: str, step: int, attempt: int
-) -> None:
-    """Write responses of a step, to be sent. Raises OSError, and what `rows` raises."""
-    about = {"name": f"{kind}/{step}", "attempt": attempt}
-    _put(folder, lambda copy: write_lines(copy, rows), about)
+            shown = name if source == path else f"{name}/{source.relative_to(path).as_posix()}"
+            _put(folder, partial(shutil.copyfile, source), {"name": shown})
 
 
 def _put(folder: Path, write: Callable[[Path], Any], about: Mapping[str, Any]) -> None:
@@ -54,8 +43,7 @@ def _put(folder: Path, write: Callable[[Path], Any], about: Mapping[str, Any]) -
     key = f"{time.time_ns():020d}-{os.getpid()}"
     try:
         write(folder / key)
-        (folder / f"{key}.partial").write_text(json.dumps(about))
-        (folder / f"{key}.partial").replace(folder / f"{key}.json")
+        write_json(about, folder / f"{key}.json")
     except Exception:
         (folder / key).unlink(missing_ok=True)
         raise
@@ -96,7 +84,7 @@ class Uploads:
         self._journal, self._server = journal, server
         self._folder = folder_of(journal.path)
         self._wake, self._closing = threading.Event(), threading.Event()
-        self._warned: set[str] = set()
+        self._warn = Warnings()
         self._thread: threading.Thread | None = None
         if waiting(self._folder):
             self._start()
@@ -108,7 +96,8 @@ class Uploads:
 
     def add_samples(self, rows: Iterable[Mapping[str, Any]], *, kind: str, step: int, attempt: int) -> None:
         """Write them beside the journal; they are sent soon. Raises OSError, and what `rows` raises."""
-        set_samples_aside(self._folder, rows, kind=kind, step=step, attempt=attempt)
+        about = {"name": f"{kind}/{step}", "attempt": attempt}
+        _put(self._folder, lambda copy: write_lines(copy, rows), about)
         self._start()
 
     def close(self, seconds: float) -> tuple[bool, float]:
@@ -150,8 +139,3 @@ class Uploads:
         for refused in send(self._folder, server, run):
             if refused:
                 self._warn("refused", refused)
-
-    def _warn(self, kind: str, message: str) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
-            log.warning("headroom: %s", message)

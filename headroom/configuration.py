@@ -1,6 +1,7 @@
 """Turns what a trainer describes a run with into plain JSON that stays readable; what cannot be is named by its key."""
 
 import dataclasses
+import json
 import math
 import os
 import re
@@ -8,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence, Set
 from datetime import date, time
 from enum import Enum
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +39,13 @@ def plain(value: Any, name: str = "config") -> tuple[Any, list[str]]:
 def text(value: str) -> str:
     """As JSON and databases take it: without NUL, and without halves of characters."""
     return value.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def write_json(value: Any, path: Path) -> None:
+    """In place of what was there, or not at all. Raises OSError."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps(value, default=str))
+    partial.replace(path)
 
 
 def _plain(value: Any, name: str, lost: list[str], around: tuple[int, ...]) -> Any:

@@ -12,21 +12,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import httpx
-
 from headroom.beginning import token_from_environment
 from headroom.mlflow_store import copied, is_store
-from headroom.server import CONNECT_SECONDS, ServerError, reason_of
-from headroom.version import USER_AGENT
+from headroom.server import Server, ServerError
 
 ANSWER_SECONDS = 600.0  # a large file is stored before the answer comes
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.2, 5.0
 MOST_FAILURES = 20  # in a row, while it is followed
 ENDED = frozenset({"finished", "partial", "failed"})
+NEEDED = {"id", "state", "rows_read", "rows_stored", "runs_made", "runs", "notes", "broken"}
 File = tuple[str, tuple[str, IO[bytes]]]
 AMOUNTS = ("device_hours", "flops", "tokens")
 SAID = ("name", "task", "model", "source", "timezone", "percent", "per_row", "ignore", "experiments")
@@ -61,119 +58,39 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Imported:
-    """An import as the server says it is. `broken`: why it is partial or failed, in a line; empty where it is not."""
+Answer = Mapping[str, Any]  # of `imports/{id}`
 
-    id: str
-    state: str
-    rows_read: int
-    rows_stored: int
-    runs_made: int
-    broken: str = ""
-    notes: tuple[str, ...] = ()
-    runs: tuple[tuple[str, str], ...] = field(default=())  # (id, name)
 
-    @property
-    def has_ended(self) -> bool:
-        return self.state in ENDED
+def send(server: Server, path: str, paths: Sequence[Path], form: Mapping[str, Any] | None = None) -> Answer:
+    """Upload files (a folder as an archive of it). Raises ServerError, and OSError for what cannot be read here."""
+    with _opened(paths) as files:
+        return _checked(server, server.ask("POST", path, data=form, files=files))
 
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> "Imported":
-        """Raises ServerError for what no Headroom server says."""
+
+def follow(server: Server, one: Answer, tell: Callable[[Answer], None]) -> Answer:
+    """Ask until it has ended, with `tell` of each change. Raises ServerError where the server stays away."""
+    wait, failures = FIRST_LOOK_SECONDS, 0
+    while one["state"] not in ENDED:
+        time.sleep(wait)
+        wait = min(LONGEST_LOOK_SECONDS, wait * 1.5)
         try:
-            return cls(
-                id=answer["id"],
-                state=answer["state"],
-                rows_read=answer["rows_read"],
-                rows_stored=answer["rows_stored"],
-                runs_made=answer["runs_made"],
-                broken=_broken(answer["broken"]),
-                notes=tuple(answer["notes"]),
-                runs=tuple((run["run"], run["name"]) for run in answer["runs"]),
-            )
-        except (KeyError, TypeError) as error:
-            raise ServerError("the server does not answer like a Headroom server") from error
+            now, failures = _checked(server, server.ask("GET", f"imports/{one['id']}")), 0
+        except ServerError as error:
+            failures += 1
+            if error.final or error.status in (401, 403, 404) or failures >= MOST_FAILURES:
+                raise
+            continue
+        if now != one:
+            tell(now)
+        one = now
+    return one
 
 
-def _broken(broken: Mapping[str, Any] | None) -> str:
-    if broken is None:
-        return ""
-    line = f", line {broken['line']}" if broken["line"] is not None else ""
-    return f"{broken['file']}{line}: {broken['reason']}"
-
-
-class Importer:
-    """Imports into a Headroom server at `url`, with a bearer token of the scope write."""
-
-    def __init__(self, url: str, token: str | None) -> None:
-        self.url = url.rstrip("/").removesuffix("/api/v1")
-        if not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"HEADROOM_URL must start with http:// or https://, not {url!r}")
-        self._client = httpx.Client(
-            base_url=f"{self.url}/api/v1/",
-            headers={"User-Agent": USER_AGENT} | ({"Authorization": f"Bearer {token}"} if token else {}),
-            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-        )
-
-    def begin(
-        self,
-        kind: str,
-        paths: Sequence[Path],
-        options: Mapping[str, Any],
-        server: Mapping[str, str] | None = None,
-    ) -> Imported:
-        """Upload files (a folder as an archive of it), or name a `server` (address, token, user) to be read.
-
-        Raises ServerError, and OSError for what cannot be read here.
-        """
-        form = {"kind": kind, "options": json.dumps(dict(options)), **(server or {})}
-        with _opened(paths) as files:
-            return Imported.of(self._send("POST", "imports", data=form, files=files))
-
-    def resume(self, import_id: str, paths: Sequence[Path]) -> Imported:
-        """Send a mended file for a partial or failed import; none: read again what was sent. Raises as `begin`."""
-        with _opened(paths) as files:
-            return Imported.of(self._send("POST", f"imports/{import_id}/resume", files=files))
-
-    def follow(self, one: Imported, tell: Callable[[Imported], None] = lambda one: None) -> Imported:
-        """Ask until it has ended, with `tell` of each change. Raises ServerError where the server stays away."""
-        wait, failures = FIRST_LOOK_SECONDS, 0
-        while not one.has_ended:
-            time.sleep(wait)
-            wait = min(LONGEST_LOOK_SECONDS, wait * 1.5)
-            try:
-                now, failures = Imported.of(self._send("GET", f"imports/{one.id}")), 0
-            except ServerError as error:
-                failures += 1
-                if error.final or error.status in (401, 403, 404) or failures >= MOST_FAILURES:
-                    raise
-                continue
-            if now != one:
-                tell(now)
-            one = now
-        return one
-
-    def run_address(self, run_id: str) -> str:
-        return f"{self.url}/runs/{run_id}"
-
-    def close(self) -> None:
-        self._client.close()
-
-    def _send(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
-        try:
-            response = self._client.request(method, path, **kwargs)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ServerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from error
-        if not response.is_success:
-            raise ServerError(reason_of(response), response.status_code)
-        try:
-            answer = response.json()
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise ServerError(f"{self.url} does not answer like a Headroom server")
-        return answer
+def _checked(server: Server, answer: Answer) -> Answer:
+    """Raises ServerError for what no Headroom server says."""
+    if not answer.keys() >= NEEDED:
+        raise ServerError(f"{server.url} does not answer like a Headroom server")
+    return answer
 
 
 @contextmanager
@@ -259,25 +176,28 @@ def run_import(asked: argparse.Namespace) -> int:
 
 
 def _import(asked: argparse.Namespace, paths: Sequence[Path]) -> int:
-    importer = Importer(asked.url, asked.token or token_from_environment())
+    server = Server(asked.url, asked.token or token_from_environment(), ANSWER_SECONDS)
     try:
-        begun = importer.resume(asked.resume, paths) if asked.resume else _begin(importer, asked, paths)
-        print(f"import {begun.id}: {importer.url}/imports/{begun.id}", flush=True)
-        return _report(importer, importer.follow(begun, _tell))
+        if asked.resume:
+            begun = send(server, f"imports/{asked.resume}/resume", paths)
+        else:
+            begun = send(server, "imports", paths, _form(asked))
+        print(f"import {begun['id']}: {server.url}/imports/{begun['id']}", flush=True)
+        return _report(server, follow(server, begun, _tell))
     except (ServerError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return BROKEN if isinstance(error, ServerError) and error.final else UNREACHABLE
     finally:
-        importer.close()
+        server.close()
 
 
-def _begin(importer: Importer, asked: argparse.Namespace, paths: Sequence[Path]) -> Imported:
-    server = None
+def _form(asked: argparse.Namespace) -> dict[str, str]:
+    kind = "" if asked.kind == "auto" else asked.kind
+    form = {"kind": kind, "options": json.dumps(options_of(asked))}
     if asked.address:
         token = asked.address_token or os.environ.get("HEADROOM_IMPORT_TOKEN", "")
-        server = {"address": asked.address, "token": token, "user": asked.address_user}
-    kind = "" if asked.kind == "auto" else asked.kind
-    return importer.begin(kind, paths, options_of(asked), server)
+        form |= {"address": asked.address, "token": token, "user": asked.address_user}
+    return form
 
 
 def options_of(asked: argparse.Namespace) -> dict[str, Any]:
@@ -298,19 +218,22 @@ def options_of(asked: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _tell(one: Imported) -> None:
-    if not one.has_ended and one.rows_read:
-        print(f"{one.rows_read:,} rows read, {one.rows_stored:,} of them new", flush=True)
+def _tell(one: Answer) -> None:
+    if one["state"] not in ENDED and one["rows_read"]:
+        print(_counted(one), flush=True)
 
 
-def _report(importer: Importer, one: Imported) -> int:
-    for run_id, name in one.runs:
-        print(f"{name}: {importer.run_address(run_id)}")
-    for note in one.notes:
+def _counted(one: Answer) -> str:
+    return f"{one['rows_read']:,} rows read, {one['rows_stored']:,} of them new"
+
+
+def _report(server: Server, one: Answer) -> int:
+    for run in one["runs"]:
+        print(f"{run['name']}: {server.url}/runs/{run['run']}")
+    for note in one["notes"]:
         print(f"note: {note}")
-    print(
-        f"{one.state}: {one.runs_made:,} runs, {one.rows_read:,} rows read, {one.rows_stored:,} of them new"
-    )
-    if one.broken:
-        print(f"error: {one.broken}", file=sys.stderr)
-    return OK if one.state == "finished" else BROKEN
+    print(f"{one['state']}: {one['runs_made']:,} runs, {_counted(one)}")
+    if broken := one["broken"]:
+        line = "" if broken["line"] is None else f", line {broken['line']}"
+        print(f"error: {broken['file']}{line}: {broken['reason']}", file=sys.stderr)
+    return OK if one["state"] == "finished" else BROKEN

@@ -14,13 +14,14 @@ import os
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from headroom.adapters.naming import SYSTEM
+from headroom.configuration import write_json
 
 MAX_UNWRITTEN = 10_000  # records kept in memory while the disk refuses writes
 MAX_REASON = 1000  # characters that the server is told
@@ -86,6 +87,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
+        self._state_path = self.path.with_name(f"{self.path.name}.state")
+        self.rejected_path = self.path.with_name(f"{self.path.name}.rejected")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._mutex = threading.Lock()
         self._lock_file = self._acquire()
@@ -133,9 +136,7 @@ class Journal:
             self._note_step(record)
 
     def _note_step(self, record: dict[str, Any]) -> None:
-        """What machines do is recorded between steps, and is none."""
-        metrics = record.get("metrics")
-        if not metrics or not all(name.startswith(SYSTEM) for name in metrics):
+        if is_of_training(record):
             self.last_step = record.get("step", self.last_step)
 
     def next_seq(self, attempt: int) -> int:
@@ -223,17 +224,7 @@ class Journal:
         return state
 
     def save_state(self, state: JournalState) -> None:
-        partial = self._state_path.with_name(self._state_path.name + ".partial")
-        partial.write_text(json.dumps(asdict(state)))
-        partial.replace(self._state_path)
-
-    @property
-    def _state_path(self) -> Path:
-        return self.path.with_name(self.path.name + ".state")
-
-    @property
-    def rejected_path(self) -> Path:
-        return self.path.with_name(self.path.name + ".rejected")
+        write_json(asdict(state), self._state_path)
 
     def reject(self, line: bytes, *, status: int | None, reason: str, values: int = 0) -> None:
         """Keep a record that the server will never take, with its reason; or of which it takes all but `values`."""
@@ -285,6 +276,12 @@ class Journal:
                 os.close(self._lock_file)
                 self._file = -1
                 _open_paths.discard(self.path)
+
+
+def is_of_training(record: Mapping[str, Any]) -> bool:
+    """What machines do is recorded between steps, and is no step."""
+    metrics = record.get("metrics")
+    return not metrics or not all(name.startswith(SYSTEM) for name in metrics)
 
 
 def sealed(record: dict[str, Any]) -> bytes:

@@ -20,12 +20,12 @@ from headroom.journal import Journal, Refused
 from headroom.samples import KINDS, rows_of
 from headroom.sender import Sender
 from headroom.values import COMPUTE_KEYS, MAX_STEP, MIN_STEP, clean_compute, clean_metrics, parts_of
+from headroom.warned import Warnings
 
 log = logging.getLogger("headroom")
 
 UNKNOWN = dict.fromkeys(COMPUTE_KEYS)
 NOTHING_USED = dict.fromkeys(COMPUTE_KEYS, 0)
-MOST_WARNINGS = 100  # of a run; what is dropped after them is counted
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Run:
         self._sender = sender
         self._about = known
         self._uploads = Uploads(journal, sender.another_server if sender is not None else None)
-        self._complained: set[str] = set()
+        self._complain = Warnings()
         self._compute = clean_compute(
             {name: value for name, value in used.items() if value is not None},
             UNKNOWN,
@@ -131,13 +131,8 @@ class Run:
         try:
             if self._finished is not None or os.getpid() != self._pid:
                 return
-            step = max(0, self._next_step - 1)
-            time = datetime.now(UTC).isoformat(timespec="milliseconds")
-            fields = {"step": step, "time": time, "compute": self._used_at(step)}
-            for part in parts_of(clean_metrics(figures, self._complain)) if figures else ():
-                self._journal.append(self.attempt, {**fields, "metrics": part})
-            if self._sender is not None:
-                self._sender.notify()
+            if figures:
+                self._append(max(0, self._next_step - 1), clean_metrics(figures, self._complain))
         except Exception as error:  # tracking never stops training
             log.debug("headroom: what the machine does could not be recorded: %r", error)
 
@@ -220,19 +215,20 @@ class Run:
         step = self._next_step if step is None else self._usable(int(step))
         cleaned = clean_metrics(metrics, self._complain, self._refuse)
         self._compute = clean_compute(compute, self._compute, self._complain)
+        self._next_step = max(self._next_step, min(step + 1, MAX_STEP))
+        self._append(step, cleaned, time)
+
+    def _append(self, step: int, metrics: Mapping[str, int | float], time: datetime | None = None) -> None:
+        """In as many records as it takes."""
         fields = {
             "step": step,
             "time": (time or datetime.now(UTC)).isoformat(timespec="milliseconds"),
-            "compute": self._used_at(step),
+            "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
         }
-        self._next_step = max(self._next_step, min(step + 1, MAX_STEP))
-        for part in parts_of(cleaned):
+        for part in parts_of(metrics):
             self._journal.append(self.attempt, {**fields, "metrics": part})
         if self._sender is not None:
             self._sender.notify()
-
-    def _used_at(self, step: int) -> Mapping[str, int | float | None]:
-        return NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute
 
     def _is_late(self, kind: str, call: str, does: str) -> bool:
         """Whether this process has no run that goes on, which is named once of a kind."""
@@ -327,12 +323,6 @@ class Run:
             return False
         self._journal.close()
         return True
-
-    def _complain(self, kind: str, message: str) -> None:
-        if kind not in self._complained and len(self._complained) < MOST_WARNINGS:
-            self._complained.add(kind)
-            last = "" if len(self._complained) < MOST_WARNINGS else " (this run warns no more)"
-            log.warning("headroom: %s%s", message, last)
 
     def _refuse(self, kind: str, message: str, records: int = 0) -> None:
         """Of what cannot be recorded: a whole record, or else a value."""

@@ -15,6 +15,7 @@ from headroom.backoff import Backoff
 from headroom.journal import Journal, JournalState, Refused, parse_line, unsealed
 from headroom.server import CONFLICT, Server, ServerError
 from headroom.values import sound_records
+from headroom.warned import Warnings
 
 log = logging.getLogger("headroom")
 
@@ -43,7 +44,7 @@ class Sender:
         make: Callable[[], str] | None = None,
     ) -> None:
         self._journal = journal
-        self._server = server
+        self._server, self.another_server = server, server.again
         self._make = make
         self._run = run or ""
         self._told: dict[int, Refused] = {}
@@ -56,7 +57,7 @@ class Sender:
         self._state = journal.load_state(run)
         self._wake = threading.Event()
         self._closing = threading.Event()
-        self._warned: set[str] = set()
+        self._warn = Warnings()
         self._backoff = Backoff(self._closing)
         self._gather_seconds = GATHER_SECONDS
         self._wake.set()  # the start notice, and what an earlier process left
@@ -85,10 +86,6 @@ class Sender:
         """After `close`: go on waiting; True when the server has all of it."""
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
-
-    def another_server(self) -> Server:
-        """Another connection to the same server."""
-        return self._server.again()
 
     @property
     def run(self) -> str | None:
@@ -124,7 +121,7 @@ class Sender:
         else:
             if self._backoff.note_success():
                 log.warning("headroom: %s answers again", self._server.url)
-                self._warned = {kind for kind in self._warned if kind == "rejected"}
+                self._warn.said &= {"rejected"}
             return True
         self._wake.set()
         return False
@@ -138,8 +135,10 @@ class Sender:
             self._starts = self._starts[1:]
         finish = self._finish  # before the end: what comes between the two was logged before it
         end = self._journal.end  # what is logged meanwhile gathers for the next batch
-        while self._state.acknowledged < end and (lines := self._next_lines()):
-            self._send_lines(lines)
+        while (start := self._state.acknowledged) < end:
+            self._send_lines(
+                self._journal.lines(start, max_lines=MAX_BATCH_RECORDS, max_bytes=MAX_BATCH_BYTES)
+            )
             if finish is not None:
                 end = self._journal.end  # with what was too much for one record
         if self._closing.is_set() and (unwritten := self._journal.unwritten()):
@@ -190,11 +189,6 @@ class Sender:
             self._warn(
                 f"notice {error.status}", f"{call.__name__} of run {self._run} refused: {error.reason}"
             )
-
-    def _next_lines(self) -> list[bytes]:
-        return self._journal.lines(
-            self._state.acknowledged, max_lines=MAX_BATCH_RECORDS, max_bytes=MAX_BATCH_BYTES
-        )
 
     def _send_lines(self, lines: list[bytes], *, in_journal: bool = True) -> None:
         """Send; where the batch is refused for good, halve it until the refused records are alone."""
@@ -254,8 +248,3 @@ class Sender:
             self._journal.save_state(self._state)
         except OSError as error:  # a later process sends them once more, which does no harm
             self._warn("state", f"what has been sent could not be noted: {error}")
-
-    def _warn(self, kind: str, message: str) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
-            log.warning("headroom: %s", message)

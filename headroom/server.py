@@ -46,7 +46,7 @@ class ServerError(Exception):
 class Server:
     """A Headroom server at `url` (with or without `/api/v1`), spoken to with a bearer token."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._warned, self._token = False, token
         self.url = url.rstrip("/").removesuffix("/api/v1")
         if not self.url.startswith(("http://", "https://")):
@@ -54,8 +54,8 @@ class Server:
         headers = {"User-Agent": USER_AGENT} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._client = httpx.Client(
             base_url=f"{self.url}/api/v1/",
-            headers=headers | {"Content-Type": "application/json"},
-            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            headers=headers,
+            timeout=httpx.Timeout(answer_seconds, connect=CONNECT_SECONDS),
             verify=_trusted(),
         )
 
@@ -70,7 +70,7 @@ class Server:
         self._notify(f"runs/{run}/start", payload)
 
     def describe(self, run: str, payload: dict[str, Any]) -> None:
-        self._post(f"runs/{run}/describe", json=payload)
+        self.ask("POST", f"runs/{run}/describe", json=payload)
 
     def finish(self, run: str, payload: dict[str, Any]) -> None:
         self._notify(f"runs/{run}/finish", payload)
@@ -90,7 +90,8 @@ class Server:
         does not say (older servers do not).
         """
         body = b'{"records":[' + b",".join(records) + b"]}"
-        answer = self._post(f"runs/{run}/records", content=body)
+        headers = {"Content-Type": "application/json"}
+        answer = self.ask("POST", f"runs/{run}/records", content=body, headers=headers)
         if "accepted" not in answer:  # a proxy's page with status 200 is no acknowledgement
             raise ServerError(f"{self.url} does not answer like a Headroom server")
         if answer.get("warning") and not self._warned:
@@ -101,13 +102,13 @@ class Server:
     def send_file(self, run: str, name: str, file: BinaryIO) -> None:
         """Keep a file with a run; sent while it is read."""
         headers = {"Content-Type": "application/octet-stream"}
-        self._ask("PUT", f"runs/{run}/artifacts/{quote(name, safe='/')}", content=file, headers=headers)
+        self.ask("PUT", f"runs/{run}/artifacts/{quote(name, safe='/')}", content=file, headers=headers)
 
     def send_samples(self, run: str, name: str, attempt: int, file: BinaryIO) -> None:
         """Keep responses of a step with a run. name: KIND/STEP."""
         headers = {"Content-Type": "application/gzip"}
         path = f"runs/{run}/samples/{name}"
-        self._ask("PUT", path, params={"attempt": attempt}, content=file, headers=headers)
+        self.ask("PUT", path, params={"attempt": attempt}, content=file, headers=headers)
 
     def again(self) -> "Server":
         """Another connection, for another thread."""
@@ -118,18 +119,16 @@ class Server:
 
     def _notify(self, path: str, payload: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
         """What journals of earlier versions hold may be no JSON."""
-        return self._post(path, json=plain(payload)[0], **kwargs)
+        return self.ask("POST", path, json=plain(payload)[0], **kwargs)
 
-    def _post(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        return self._ask("POST", path, **kwargs)
-
-    def _ask(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
+    def ask(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
+        """The object that the server answers; empty where it answers another thing. Raises ServerError."""
         try:
             response = self._client.request(method, path, **kwargs)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServerError(f"{self.url} cannot be reached: {error or type(error).__name__}") from error
         if not response.is_success:
-            raise ServerError(reason_of(response), response.status_code, _retry_after(response))
+            raise ServerError(reason_of(response), response.status_code, retry_after(response))
         return _object(response)
 
 
@@ -167,7 +166,7 @@ def reason_of(response: httpx.Response) -> str:
     return f"{response.url} answered HTTP {response.status_code} {response.reason_phrase}"
 
 
-def _retry_after(response: httpx.Response) -> float | None:
+def retry_after(response: httpx.Response) -> float | None:
     try:
         return max(0.0, float(response.headers["Retry-After"]))
     except (KeyError, ValueError):

@@ -3,15 +3,13 @@
 Each line becomes one record of the journal. A file that begins anew (verl truncates its own at every start) is the next
 attempt of the run. Beside the journal `NAME.tail` says up to where the file was read; with the number of records in the
 journal, no line is reported twice, wherever the tail itself was ended.
-
-`python -m headroom tail FILE`: its arguments.
 """
 
 import argparse
+import hashlib
 import json
-import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,15 +17,68 @@ from typing import Any
 
 from headroom import ending
 from headroom.adapters.beginning import begin
-from headroom.adapters.naming import VERL_BESIDE, of_prime_rl, of_verl
-from headroom.adapters.verl import PASS_RATE
-from headroom.following import Followed, Mark
+from headroom.adapters.naming import VERL_STEP, of_prime_rl, of_verl
+from headroom.adapters.verl import Meter, evaluation
+from headroom.configuration import write_json
 from headroom.importing import add_server
-from headroom.journal import Journal, JournalBusy, parse_line
-from headroom.run import Run
+from headroom.journal import JournalBusy, is_of_training, parse_line
+from headroom.run import NOTHING_USED, UNKNOWN, Run
 from headroom.values import to_number
+from headroom.warned import Warnings
 
-log = logging.getLogger("headroom")
+
+@dataclass(frozen=True)
+class Mark:
+    """Up to where a file was read: bytes, of which the first and the last line tell whether it is still that file."""
+
+    offset: int = 0
+    first: str = ""
+    last: str = ""
+    last_length: int = 0
+
+
+class Followed:
+    """A file of lines from a mark on; `mark` moves with each line that is given."""
+
+    def __init__(self, path: Path, mark: Mark | None = None) -> None:
+        self.path, self.mark = path, mark or Mark()
+
+    def is_same(self) -> bool:
+        """Whether what was read is still there; False where the file was truncated, or replaced by another one. A file
+        that is missing for now is still the same."""
+        if self.mark.offset == 0:
+            return True
+        try:
+            with self.path.open("rb") as file:
+                first = file.readline()
+                file.seek(self.mark.offset - self.mark.last_length)
+                last = file.read(self.mark.last_length)
+        except FileNotFoundError:
+            return True
+        return (_digest(first), _digest(last)) == (self.mark.first, self.mark.last)
+
+    def rewind(self) -> None:
+        """Begin with the first line again."""
+        self.mark = Mark()
+
+    def new_lines(self) -> Iterator[bytes]:
+        """Whole lines behind the mark; one that has no end yet is left for later."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self.mark.offset)
+            while (line := file.readline()).endswith(b"\n"):
+                digest = _digest(line)
+                first = self.mark.first or digest
+                self.mark = Mark(self.mark.offset + len(line), first, digest, len(line))
+                yield line
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
 
 POLL_SECONDS = 1.0
 IDLE, INTERRUPTED = "the file did not grow for {:g} s", "no longer followed"
@@ -62,7 +113,7 @@ def verl_line(item: Mapping[str, Any], last_step: int) -> Line | None:
     data, step = item.get("data"), _step(item.get("step"))
     if not isinstance(data, Mapping) or step is None:
         return None
-    return Line(step, None, data, "timing_s/step" in data)
+    return Line(step, None, data, VERL_STEP in data)
 
 
 def prime_rl_line(item: Mapping[str, Any], last_step: int) -> Line | None:
@@ -116,9 +167,8 @@ class Tail:
         self._place = self._load()
         self._file = Followed(path, self._place.mark)
         self._skip = 0  # lines that are in the journal, but behind the place that was noted last
-        self._tokens: float | None = None
-        self._hours: float | None = None
-        self._complained: set[str] = set()
+        self._meter = Meter(None, UNKNOWN)
+        self._complain = Warnings()
         self._count = 0
         self.run: Run | None = None
 
@@ -141,7 +191,7 @@ class Tail:
             count += 1
         if count:
             self._count += count
-            self._save()
+            self._save_place(self._file.mark)
         return count
 
     def finish(self, state: str, message: str, timeout: float = 10) -> bool:
@@ -169,45 +219,32 @@ class Tail:
 
     def _go_on(self) -> None:
         """With the attempt of the place, which another tail has begun."""
-        written = self._written(self._place.attempt)
+        written = sum(record.get("attempt") == self._place.attempt for record in self._in_journal())
         self._skip = max(0, written - self._place.records)
         self.run = self._begun({"attempt": self._place.attempt})
-        known = (
-            self.run.compute if written else {"tokens": self._place.tokens, "device_hours": self._place.hours}
-        )
-        self._know(known)
+        before = {"tokens": self._place.tokens, "device_hours": self._place.hours}
+        self._meter = Meter(self._devices, self.run.compute if written else before)
 
     def _begin_attempt(self, line: Line) -> None:
         """The next one, from the step before this line. What was used until then is known where it is 0, or where that
         step was reported."""
         after = line.step - 1 if line.trained else line.step
-        is_known = after > 0 and self._has_step(after)
+        is_known = after > 0 and any(record.get("step") == after for record in self._in_journal())
         how = {"resumed_from_step": after} if after > 0 else {"restarted": True}
         self.run = self._begun(how if self.journal.exists() else {})
-        unknown = dict.fromkeys(("tokens", "device_hours"), 0.0 if after <= 0 else None)
-        self._know(self.run.compute if is_known else unknown)
+        before = self.run.compute if is_known else UNKNOWN if after > 0 else NOTHING_USED
+        meter = self._meter = Meter(self._devices, before)
         self._place = Place(
-            attempt=self.run.attempt, began=_seconds(line), tokens=self._tokens, hours=self._hours
+            attempt=self.run.attempt, began=_seconds(line), tokens=meter.tokens, hours=meter.hours
         )
         self._save_place(Mark())
 
-    def _know(self, compute: Mapping[str, float | None]) -> None:
-        self._tokens = compute["tokens"]
-        self._hours = None if self._devices is None else compute["device_hours"]
-
-    def _written(self, attempt: int) -> int:
-        """How many records of the attempt are in the journal."""
-        book = Journal(self.journal)
-        try:
-            return book.next_seq(attempt)
-        finally:
-            book.close()
-
-    def _has_step(self, step: int) -> bool:
-        if not self.journal.exists():
-            return False
-        with self.journal.open("rb") as file:
-            return any(record is not None and record.get("step") == step for record in map(parse_line, file))
+    def _in_journal(self) -> Iterator[dict[str, Any]]:
+        """The records of the training."""
+        if self.journal.exists():
+            with self.journal.open("rb") as file:
+                records = (parse_line(line) for line in file)
+                yield from (record for record in records if record is not None and is_of_training(record))
 
     def _read(self, raw: bytes) -> Line | None:
         self._kind = self._kind or kind_of(raw)
@@ -222,44 +259,28 @@ class Tail:
 
     def _log(self, line: Line) -> None:
         assert self.run is not None
-        rename = of_verl if self._kind == "verl" else of_prime_rl
-        metrics = {name: value for name, value in rename(line.values).items() if to_number(value) is not None}
-        compute = self._verl_compute(line) if self._kind == "verl" else self._prime_rl_compute(line)
-        self.run.log(metrics | self._evaluation(line.values), step=line.step, compute=compute, time=line.time)
+        numbers = {
+            name: number for name, value in line.values.items() if (number := to_number(value)) is not None
+        }
+        if self._kind == "verl":
+            metrics = of_verl(numbers)
+            self._meter.add(numbers)
+        else:
+            metrics = of_prime_rl(numbers)
+            self._add_prime_rl(line, numbers)
+        found, names = evaluation(line.values, self._pass_rate)
+        if len(names) > 1:
+            self._complain("rate", f"which is the pass rate is not clear: {' or '.join(names[:5])}; name it")
+        self.run.log(metrics | found, step=line.step, compute=self._meter.compute, time=line.time)
 
-    def _verl_compute(self, line: Line) -> dict[str, float | None]:
-        if self._tokens is not None:
-            self._tokens += _number(line, "perf/total_num_tokens")
-        if self._hours is not None and self._devices is not None:
-            seconds = _number(line, "timing_s/step") - sum(_number(line, name) for name in VERL_BESIDE)
-            self._hours += self._devices * max(0.0, seconds) / 3600
-        return {"tokens": self._tokens, "device_hours": self._hours}
-
-    def _prime_rl_compute(self, line: Line) -> dict[str, float | None]:
-        total = to_number(line.values.get("progress/total_tokens"))
-        if total is not None and total >= (self._tokens or 0):
-            self._tokens = total
-        began, before = self._place.began, self._place.hours
-        seconds = _seconds(line)
-        if self._devices is not None and began is not None and before is not None and seconds is not None:
-            self._hours = max(self._hours or 0.0, before + self._devices * (seconds - began) / 3600)
-        return {"tokens": self._tokens, "device_hours": self._hours}
-
-    def _evaluation(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        names = [
-            name
-            for name in values
-            if name == self._pass_rate
-            or (not self._pass_rate and self._kind == "verl" and PASS_RATE.match(name))
-        ]
-        if len(names) != 1:
-            if names:
-                self._complain(
-                    "rate", f"which is the pass rate is not clear: {' or '.join(names[:5])}; name it"
-                )
-            return {}
-        found = PASS_RATE.match(names[0])
-        return {"eval/pass_rate": values[names[0]]} | ({"eval/k": int(found[1])} if found else {})
+    def _add_prime_rl(self, line: Line, numbers: Mapping[str, float]) -> None:
+        """Totals never fall; device-hours are devices x time."""
+        meter, began, before = self._meter, self._place.began, self._place.hours
+        total, seconds = numbers.get("progress/total_tokens"), _seconds(line)
+        if total is not None:
+            meter.tokens = max(meter.tokens or 0, total)
+        if meter.devices is not None and began is not None and before is not None and seconds is not None:
+            meter.hours = max(meter.hours or 0.0, before + meter.devices * (seconds - began) / 3600)
 
     def _load(self) -> Place:
         """The beginning, where there is no journal (any more) that it could belong to."""
@@ -271,13 +292,8 @@ class Tail:
         except (OSError, ValueError, TypeError, KeyError):
             return Place()
 
-    def _save(self) -> None:
-        self._save_place(self._file.mark)
-
     def _save_place(self, mark: Mark) -> None:
-        partial = self._place_path.with_name(f"{self._place_path.name}.partial")
-        partial.write_text(json.dumps(asdict(replace(self._place, mark=mark))))
-        partial.replace(self._place_path)
+        write_json(asdict(replace(self._place, mark=mark)), self._place_path)
 
     @property
     def _place_path(self) -> Path:
@@ -288,11 +304,6 @@ class Tail:
         run = begin(self._settings | how)
         ending.forget(run.finish)
         return run
-
-    def _complain(self, kind: str, message: str) -> None:
-        if kind not in self._complained:
-            self._complained.add(kind)
-            log.warning("headroom: %s", message)
 
 
 def follow(
@@ -323,10 +334,6 @@ def _name_of(path: Path) -> str:
 
 def _seconds(line: Line) -> float | None:
     return None if line.time is None else line.time.timestamp()
-
-
-def _number(line: Line, name: str) -> float:
-    return to_number(line.values.get(name)) or 0
 
 
 def add_tail(commands: Any) -> None:

@@ -60,7 +60,7 @@ def _add(shape: type[Schema], classes: dict[type[Schema], str]) -> None:
     if shape in classes:
         return
     base: Any = shape.__base__
-    extends = base if base.__name__.endswith("Out") else None
+    extends = base if base.model_fields else None
     if extends is not None:
         _add(extends, classes)
     inherited = set(extends.model_fields) if extends is not None else set()

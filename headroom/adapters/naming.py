@@ -9,6 +9,7 @@ VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)$")
 # The held-out pass rate, overall or of a part of a mixture of tasks. NUL cannot be asked of PostgreSQL.
 PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
 SYSTEM = "system/"  # in front of what machines do, which is no metric of the training
+VERL_STEP, VERL_TOKENS = "timing_s/step", "perf/total_num_tokens"  # of one step: seconds, tokens
 VERL_BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
 
 TRL = {
@@ -78,6 +79,12 @@ def of_verl(data: Mapping[str, Any]) -> dict[str, Any]:
 def name_of_verl(name: str) -> str:
     """One name of verl's."""
     return VERL.get(name, name)
+
+
+def verl_seconds(values: Mapping[str, float | None]) -> float:
+    """How long a step of verl trained [s]; 0 for what says nothing of it."""
+    beside = sum(values.get(name) or 0.0 for name in VERL_BESIDE)
+    return max(0.0, (values.get(VERL_STEP) or 0.0) - beside)
 
 
 def of_prime_rl(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,18 +6,45 @@
 Needs verl only where `register` is called. Settings come from HEADROOM_URL, HEADROOM_TOKEN and so on.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headroom.adapters.beginning import JOURNAL, StepClock, begin
-from headroom.adapters.naming import VERL_BESIDE, of_verl
+from headroom.adapters.beginning import JOURNAL, begin
+from headroom.adapters.naming import VERL_PASS_RATE, VERL_STEP, VERL_TOKENS, of_verl, verl_seconds
 from headroom.run import Run
 from headroom.values import to_number
 
 NAME = "headroom"
-PASS_RATE = re.compile(r"val-core/.+/mean@(\d+)$")
+
+
+class Meter:
+    """What verl's steps have used. tokens, hours: until now; None where it is unknown, and stays so."""
+
+    def __init__(self, devices: float | None, compute: Mapping[str, float | None]) -> None:
+        self.devices, self.tokens = devices, compute["tokens"]
+        self.hours = None if devices is None else compute["device_hours"]
+
+    def add(self, values: Mapping[str, float]) -> None:
+        """What a step logged."""
+        if self.tokens is not None:
+            self.tokens += values.get(VERL_TOKENS, 0)
+        if self.devices is not None and self.hours is not None:
+            self.hours += self.devices * verl_seconds(values) / 3600
+
+    @property
+    def compute(self) -> dict[str, float | None]:
+        return {"device_hours": self.hours, "tokens": self.tokens}
+
+
+def evaluation(values: Mapping[str, Any], named: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The pass rate, where exactly one metric can be it, and the names of all that can: the one that is `named`, else
+    verl's `val-core/.../mean@K`. verl does not say of how many prompts."""
+    names = [name for name in values if (name == named if named else VERL_PASS_RATE.match(name))]
+    if len(names) != 1:
+        return {}, names
+    found = VERL_PASS_RATE.match(names[0])
+    return {"eval/pass_rate": values[names[0]]} | ({"eval/k": int(found[1])} if found else {}), names
 
 
 class VerlLogger:
@@ -51,45 +78,23 @@ class VerlLogger:
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
         """The first one begins the run: verl says only here from which step it goes on."""
-        trained = "timing_s/step" in data
         if self.run is None:
-            self._begin(step - 1 if trained else step)
+            self._begin(step - 1 if VERL_STEP in data else step)
         assert self.run is not None
-        if trained:
-            self._clock.add(
-                max(0, _number(data, "timing_s/step") - sum(_number(data, name) for name in VERL_BESIDE))
-            )
-        self._tokens += _number(data, "perf/total_num_tokens")
-        compute = {"device_hours": self._clock.device_hours, "tokens": self._tokens}
-        metrics = {name: value for name, value in of_verl(data).items() if to_number(value) is not None}
-        self.run.log(metrics | self._evaluation(data), step=step, compute=compute)
+        numbers = {name: number for name, value in data.items() if (number := to_number(value)) is not None}
+        self._meter.add(numbers)
+        found, _ = evaluation(data, self._pass_rate)
+        self.run.log(of_verl(numbers) | found, step=step, compute=self._meter.compute)
 
     def _begin(self, after_step: int) -> None:
         is_new = not Path(self._settings["journal"]).exists()
         how = {} if is_new else {"resumed_from_step": after_step} if after_step > 0 else {"restarted": True}
         self.run = begin(self._settings | how)
-        self._clock = StepClock(self._devices, self.run.compute["device_hours"] or 0.0)
-        self._tokens = self.run.compute["tokens"] or 0
-
-    def _evaluation(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The pass rate, where exactly one metric can be it. verl does not say of how many prompts."""
-        names = [
-            name
-            for name in data
-            if name == self._pass_rate or (not self._pass_rate and PASS_RATE.match(name))
-        ]
-        if len(names) != 1:
-            return {}
-        found = PASS_RATE.match(names[0])
-        return {"eval/pass_rate": data[names[0]]} | ({"eval/k": int(found[1])} if found else {})
+        self._meter = Meter(self._devices, {name: used or 0.0 for name, used in self.run.compute.items()})
 
     def finish(self, exit_code: int = 0) -> None:
         if self.run is not None:
             self.run.finish("succeeded" if exit_code == 0 else "failed")
-
-
-def _number(data: Mapping[str, Any], name: str) -> int | float:
-    return to_number(data.get(name)) or 0
 
 
 def register() -> None:

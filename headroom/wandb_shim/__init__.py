@@ -16,10 +16,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from headroom.wandb_shim import accepted, artifact, data_types, errors, plot, public, sdk, sweeps, util
+from headroom.wandb_shim import accepted, data_types, errors, plot, public, sdk, sweeps, util
 from headroom.wandb_shim.accepted import accepts
-from headroom.wandb_shim.artifact import Artifact
-from headroom.wandb_shim.beginning import begun
 from headroom.wandb_shim.data_types import (
     Audio,
     Classes,
@@ -36,28 +34,32 @@ from headroom.wandb_shim.data_types import (
     Table,
     Video,
 )
-from headroom.wandb_shim.entries import Config, Summary, to_mapping
+from headroom.wandb_shim.entries import Config, Settings, Summary, settings_of, to_mapping
 from headroom.wandb_shim.errors import CommError, Error, UsageError
+from headroom.wandb_shim.files import Artifact
 from headroom.wandb_shim.plot import plot_table, visualize
 from headroom.wandb_shim.public import Api
-from headroom.wandb_shim.runs import Run
-from headroom.wandb_shim.settings import Settings, settings_of
+from headroom.wandb_shim.runs import Run, begun
 from headroom.wandb_shim.sweeps import agent, controller, sweep
 
 __version__ = "0.31.0"  # of wandb, whose names these are
 MODES = (None, "online", "offline", "disabled", "shared")
+OF_THE_RUN = frozenset({  # functions of wandb that are methods of the run
+    "log", "alert", "define_metric", "link_model", "log_artifact", "log_model", "mark_preempting", "pin_config_keys",
+    "restore", "save", "unwatch", "use_artifact", "use_model", "watch",
+})  # fmt: skip
 FINISH_FIRST = (True, "finish_previous")
 ONE_MORE = "create_new"
 
 __all__ = [
     "Api", "Artifact", "Audio", "Classes", "CommError", "Config", "Error", "EvalTable", "Graph", "Histogram", "Html",
     "Image", "JoinedTable", "Media", "Molecule", "Object3D", "Plotly", "Run", "Settings", "Summary", "Table",
-    "UsageError", "Video", "agent", "artifact", "controller", "data_types", "errors", "finish", "init",
+    "UsageError", "Video", "agent", "controller", "data_types", "errors", "finish", "init",
     "install", "log", "plot", "plot_table", "public", "sdk", "sweep", "util", "visualize",
 ]  # fmt: skip
 
 run: Run | None = None
-apis = sdk.apis
+apis = sdk.BY_NAME["wandb.apis"]
 
 
 class AlertLevel:
@@ -107,10 +109,10 @@ def init(
         raise ValueError(f"mode must be online, offline or disabled, not {said.mode!r}")
     accepted.forget()
     entries = _chosen(to_mapping(config), config_include_keys, config_exclude_keys)
-    trial = sweeps.current
-    if trial is not None:
-        entries |= trial.settings
-        said.sweep_id, said.project = trial.sweep.id, said.project or trial.sweep.project
+    if sweeps.current is not None:
+        of, trial = sweeps.current
+        entries |= trial
+        said.sweep_id, said.project = of.id, said.project or of.project
     made = begun(said, entries, others, _forget)
     run = made if run is None else run
     return made
@@ -138,35 +140,18 @@ def _forget(ended: Run) -> None:
 
 
 def _of_the_run(name: str) -> Callable[..., Any]:
+    """`Run.{name}` of the run that `init` began. Raises Error before `init`."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         return getattr(_require(), name)(*args, **kwargs)
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`Run.{name}` of the run that `init` began. Raises Error before `init`."
     return call
 
 
-log = _of_the_run("log")
-alert = _of_the_run("alert")
-define_metric = _of_the_run("define_metric")
-link_model = _of_the_run("link_model")
-log_artifact = _of_the_run("log_artifact")
-log_model = _of_the_run("log_model")
-mark_preempting = _of_the_run("mark_preempting")
-pin_config_keys = _of_the_run("pin_config_keys")
-restore = _of_the_run("restore")
-save = _of_the_run("save")
-unwatch = _of_the_run("unwatch")
-use_artifact = _of_the_run("use_artifact")
-use_model = _of_the_run("use_model")
-watch = _of_the_run("watch")
-
-login = accepts("login", "", True)  # HEADROOM_TOKEN is what signs in
-setup = accepts("setup", "")
-require = accepts("require", "")
 join = teardown = finish
-ensure_configured = termsetup = accepts("setup", "")
-box3d = accepts("box3d", "", {})
+login = accepts("", True)  # HEADROOM_TOKEN is what signs in
+setup = require = ensure_configured = termsetup = accepts("")
+box3d = accepts("", {})
 
 
 def attach(*args: Any, **kwargs: Any) -> Run | None:
@@ -216,6 +201,8 @@ def __getattr__(name: str) -> Any:
         return getattr(run, name) if run is not None else _BeforeInit(name)
     if name == "run_id":
         return None if run is None else run.id
+    if name in OF_THE_RUN:
+        return _of_the_run(name)
     raise AttributeError(f"headroom.wandb_shim has no {name!r}")
 
 

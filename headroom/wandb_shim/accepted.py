@@ -1,33 +1,34 @@
 """What is accepted though it is not kept: said once of each kind, until the next run begins."""
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-log = logging.getLogger("headroom")
-MOST_WARNINGS = 100  # of a run
-_said: set[str] = set()
+from headroom.warned import Warnings
+
+warn_once = Warnings()
+forget = warn_once.said.clear  # as a run begins: each kind is said once of it, too
 
 
-def warn_once(kind: str, message: str) -> None:
-    if kind not in _said and len(_said) < MOST_WARNINGS:
-        _said.add(kind)
-        log.warning("headroom: %s", message)
-
-
-def forget() -> None:
-    """A run begins: each kind is said once of it, too."""
-    _said.clear()
-
-
-def accepts(name: str, lost: str, answer: Any = None) -> Callable[..., Any]:
+def accepts(lost: str, answer: Any = None) -> Callable[..., Any]:
     """A function that takes anything, gives `answer`, and warns once of what is `lost`, where that is not empty."""
 
     def accepted(*args: Any, **kwargs: Any) -> Any:
         if lost:
-            warn_once(name, lost)
+            warn_once(lost, lost)
         return answer
 
-    accepted.__name__ = accepted.__qualname__ = name
-    accepted.__doc__ = f"Accepted: {lost or 'there is nothing to do'}."
     return accepted
+
+
+class Accepting:
+    """A class of wandb's. `unkept`: its methods that do nothing here -> what is lost; `answers`: of some of them."""
+
+    def __init_subclass__(
+        cls, unkept: Mapping[str, str] | None = None, answers: Mapping[str, Any] | None = None
+    ) -> None:
+        for name, lost in (unkept or {}).items():
+            setattr(cls, name, accepts(lost, (answers or {}).get(name)))
+
+    def __getattr__(self, name: str) -> Any:
+        """For type checkers: there are more names than they see."""
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,15 +31,16 @@ class Media:
     def write(self, stem: Path) -> Path | None:
         """A file whose name begins with `stem`; None where it cannot be made of these data. Raises what a library
         does that makes it."""
-        if isinstance(self.data, str | Path) and Path(self.data).is_file():
-            source = Path(self.data)
-            return Path(shutil.copyfile(source, stem.with_name(stem.name + source.suffix)))
-        text = self._text()
-        if text is None:
-            return None
+        if isinstance(self.data, str | Path) and os.path.isfile(self.data):
+            return Path(shutil.copyfile(self.data, stem.with_name(stem.name + Path(self.data).suffix)))
         path = stem.with_name(stem.name + self.suffix)
-        path.write_text(text)
-        return path
+        self._write(path)
+        return path if path.exists() else None
+
+    def _write(self, path: Path) -> None:
+        text = self._text()
+        if text is not None:
+            path.write_text(text)
 
     def _text(self) -> str | None:
         return None
@@ -50,8 +52,7 @@ class Image(Media):
 
     suffix = ".png"
 
-    def write(self, stem: Path) -> Path | None:
-        path = stem.with_name(stem.name + self.suffix)
+    def _write(self, path: Path) -> None:
         figure = getattr(self.data, "figure", self.data)
         if hasattr(figure, "savefig"):
             figure.savefig(path)
@@ -59,9 +60,6 @@ class Image(Media):
             self.data.save(path)
         elif hasattr(self.data, "shape"):
             _picture(self.data).save(path)
-        else:
-            return super().write(stem)
-        return path
 
 
 class Html(Media):
@@ -69,14 +67,6 @@ class Html(Media):
 
     def _text(self) -> str | None:
         return str(self.data.read() if hasattr(self.data, "read") else self.data)
-
-    def write(self, stem: Path) -> Path | None:
-        is_text = isinstance(self.data, str) and ("<" in self.data or len(self.data) > 250)
-        if not is_text:
-            return super().write(stem)
-        path = stem.with_name(stem.name + self.suffix)
-        path.write_text(self.data)
-        return path
 
 
 class Plotly(Media):
@@ -143,10 +133,8 @@ class Table(Media):
             self.data: list[list[Any]] = [list(row) for row in frame.itertuples(index=False, name=None)]
         else:
             self.data = [list(row) for row in (given if given is not None else ())]
-            self.columns = list(columns) if columns is not None else self._named()
-
-    def _named(self) -> list[Any]:
-        return ["Input", "Output", "Expected"] if not self.data else list(range(len(self.data[0])))
+            names = list(range(len(self.data[0]))) if self.data else ["Input", "Output", "Expected"]
+            self.columns = list(columns) if columns is not None else names
 
     def add_data(self, *row: Any) -> None:
         self.data.append(list(row))
@@ -248,23 +236,16 @@ def numbers_in(values: Any) -> list[float]:
         values = values.detach().float().cpu()
     if hasattr(values, "reshape"):
         return _finite(values)
-    if hasattr(values, "tolist"):
-        values = values.tolist()
     found: list[float] = []
-    for value in (
-        values if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping) else ()
-    ):
-        if isinstance(value, list | tuple) or getattr(value, "shape", None):
-            inner = numbers_in(value)
-            if not inner:
-                return []
-            found += inner
-        elif isinstance(value, float) and not math.isfinite(value):
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+    for value in values if is_list else ():
+        if isinstance(value, float) and not math.isfinite(value):
             continue
-        elif (number := to_number(value)) is None:
+        is_nested = isinstance(value, list | tuple) or getattr(value, "shape", None)
+        inner: list[Any] = numbers_in(value) if is_nested else [to_number(value)]
+        if not inner or None in inner:
             return []
-        else:
-            found.append(number)
+        found += inner
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headroom.api import Api as Server
 from headroom.api import ApiError
-from headroom.wandb_shim.accepted import accepts, warn_once
+from headroom.wandb_shim.accepted import Accepting, accepts, warn_once
 from headroom.wandb_shim.entries import Config, Summary
 from headroom.wandb_shim.errors import CommError
 from headroom.wandb_shim.runs import OURS, server_url
@@ -16,6 +16,23 @@ from headroom.wandb_shim.util import get_module
 
 STATES = {"succeeded": "finished", "cancelled": "killed", "lost": "crashed"}  # the others have the same name
 COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<=", "$ne": "!="}
+NOT_FETCHED = "files of runs are not fetched here: see the page of the run"
+NOT_LISTED = "artifacts of runs are not listed here"
+NOT_CHANGED = "stored runs are not changed from here"
+UNKEPT = {
+    "files": "files of runs are not listed here: see the page of the run", "file": NOT_FETCHED,
+    "logged_artifacts": NOT_LISTED, "used_artifacts": "", "update": NOT_CHANGED, "save": NOT_CHANGED,
+    "delete": NOT_CHANGED, "upload_file": NOT_CHANGED,
+}  # fmt: skip
+KEPT: dict[str, Any] = {
+    "entity": "",
+    "tags": [],
+    "notes": None,
+    "group": None,
+    "job_type": None,
+}  # of `init`, and what it is else
+FOUND = ("artifacts", "artifact_versions", "projects", "reports", "users", "teams")  # nothing of them
+LISTS: dict[str, Any] = dict.fromkeys(("files", "logged_artifacts", "used_artifacts"), [])
 
 
 @contextmanager
@@ -28,7 +45,7 @@ def _server() -> Iterator[Server]:
         raise CommError(str(error)) from error
 
 
-class PublicRun:
+class PublicRun(Accepting, unkept=UNKEPT, answers=LISTS):
     """A run as it was stored when it was looked at; its configuration and values are asked for when they are needed."""
 
     def __init__(self, found: Mapping[str, Any]) -> None:
@@ -57,12 +74,12 @@ class PublicRun:
         return Summary(latest | (self._ours.get("summary") or {}))
 
     summary_metrics = property(lambda self: self.summary)
-    entity = property(lambda self: self._ours.get("entity") or "")
     path = property(lambda self: [part for part in (self.entity, self.project, self.id) if part])
-    tags = property(lambda self: self._ours.get("tags") or [])
-    notes = property(lambda self: self._ours.get("notes"))
-    group = property(lambda self: self._ours.get("group"))
-    job_type = property(lambda self: self._ours.get("job_type"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in KEPT:
+            raise AttributeError(name)
+        return self._ours.get(name) or KEPT[name]
 
     @property
     def lastHistoryStep(self) -> int:  # noqa: N802  # wandb's name
@@ -93,13 +110,6 @@ class PublicRun:
         frames = get_module("pandas") if pandas else None
         return rows if frames is None else frames.DataFrame(rows)
 
-    files = accepts("Api.files", "files of runs are not listed here: see the page of the run", [])
-    file = accepts("Api.file", "files of runs are not fetched here: see the page of the run")
-    logged_artifacts = accepts("Api.logged_artifacts", "artifacts of runs are not listed here", [])
-    used_artifacts = accepts("Api.used_artifacts", "", [])
-    update = accepts("Api.update", "what is changed of a stored run is not sent")
-    save = delete = upload_file = accepts("Api.delete", "stored runs are not changed from here")
-
 
 class Api:
     """Needs HEADROOM_URL and HEADROOM_TOKEN. `run` and `runs` read; all else of wandb's is accepted and finds nothing.
@@ -126,15 +136,10 @@ class Api:
         with _server() as server:
             return [PublicRun(found) for found in server.runs(" ".join(words + _filter(filters or {})))]
 
-    artifacts = artifact_versions = accepts("Api.artifacts", "artifacts are not listed here", [])
-    projects = reports = users = teams = accepts(
-        "Api.projects", "projects and people are not listed here", []
-    )
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return accepts(f"Api.{name}", f"Api.{name} does nothing here")
+        return accepts(f"Api.{name} does nothing here", [] if name in FOUND else None)
 
 
 def _quoted(text: Any) -> str:

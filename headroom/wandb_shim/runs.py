@@ -1,17 +1,27 @@
-"""`wandb.run`: what a script does with its run, done with a run of the client."""
+"""`wandb.run`: what a script does with its run, done with a run of the client; and how `wandb.init` begins one, or goes
+on with one: by its id, or the last one of a folder.
+"""
 
+import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from headroom import about
+from headroom.adapters.beginning import begin
+from headroom.journal import Journal
 from headroom.values import to_number
-from headroom.wandb_shim.accepted import accepts, log, warn_once
+from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.data_types import Media, as_media, numbers_in
-from headroom.wandb_shim.entries import Config, Summary
-from headroom.wandb_shim.files import Files
-from headroom.wandb_shim.settings import Settings
+from headroom.wandb_shim.entries import Config, Settings, Summary
+from headroom.wandb_shim.files import NO_REGISTRY, Files, Nothing, safe
+from headroom.wandb_shim.util import generate_id
+from headroom.warned import log
 
 COMPUTE = (
     "compute/"  # `compute/device_hours`, `compute/flops`, `compute/tokens` of a log are the run's compute
@@ -20,9 +30,16 @@ MAX_NAME = 120  # the server's limits
 MAX_TAG = 40
 OURS = "wandb"  # the entry of the configuration with what Headroom has no field for
 EXTREMES = {"min": min, "max": max}
+UNKEPT = {
+    "watch": "gradients and parameters are not watched", "unwatch": "", "log_code": "code is not kept",
+    "link_artifact": NO_REGISTRY, "link_model": "there is no registry: links of models are not kept",
+    "write_logs": "what is printed is not kept", "mark_preempting": "",
+    "pin_config_keys": "pinned keys are not kept: columns are chosen in the list of runs",
+    "display": "", "to_html": "", "status": "", "_label": "",
+}  # fmt: skip
 
 
-class Run(Files):
+class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
     """`inner` is the client's run; `settings` what `init` was asked for; `kept` what of it stands in the configuration
     under `wandb`; `ended` is called when it is finished."""
 
@@ -38,7 +55,7 @@ class Run(Files):
     ) -> None:
         super().__init__(inner, settings.run_id)
         self.settings, self._kept, self._ended = settings, dict(kept), ended
-        self.config = Config(config, self._tell_config)
+        self.config = Config(config, lambda changed: self._inner.describe(config=changed))
         self.summary = Summary(None, self._tell_summary)
         self._said: dict[str, Any] = dict(self._kept.get("summary") or {})  # of the summary, by the script
         self.summary.note(self._said)
@@ -49,16 +66,14 @@ class Run(Files):
             settings.run_job_type,
             settings.sweep_id,
         )
-        self.start_time = time.time()
-        self.resumed = resumed
+        self.start_time, self.resumed = time.time(), resumed
         self.starting_step = self._step = 0 if inner.last_step is None else inner.last_step + 1
         self._step_metric: str | None = None
         self._steps_by_metric = False  # it has been logged
         self._best: dict[
             str, str
         ] = {}  # metric -> min or max, where `define_metric` asks for it in the summary
-        if self._tags:
-            self._tell_tags(self._tags)
+        self._tell_tags()
 
     # --- what it is ---------------------------------------------------------------------------------------------
 
@@ -79,7 +94,7 @@ class Run(Files):
     def tags(self, tags: Iterable[str]) -> None:
         self._tags = tuple(tags or ())
         self._keep(tags=list(self._tags))
-        self._tell_tags(self._tags)
+        self._tell_tags()
 
     @property
     def notes(self) -> str | None:
@@ -136,9 +151,6 @@ class Run(Files):
         """To a run that goes on: it was made with the configuration of an earlier process."""
         self._inner.describe(config={**self.config, OURS: self._kept})
 
-    def _tell_config(self, changed: Mapping[str, Any]) -> None:
-        self._inner.describe(config=changed)
-
     def _tell_summary(self, changed: Mapping[str, Any]) -> None:
         self._said |= changed
         self._keep(summary=self._said)
@@ -147,9 +159,10 @@ class Run(Files):
         self._kept |= kept
         self._inner.describe(config={OURS: self._kept})
 
-    def _tell_tags(self, tags: Iterable[str]) -> None:
-        words = list(dict.fromkeys(tag for each in tags if (tag := shown_tag(str(each)))))
-        self._inner.describe(tags=words[:20])
+    def _tell_tags(self) -> None:
+        words = list(dict.fromkeys(tag for each in self._tags if (tag := shown_tag(str(each)))))
+        if words:
+            self._inner.describe(tags=words[:20])
 
     # --- what it logs -------------------------------------------------------------------------------------------
 
@@ -219,7 +232,7 @@ class Run(Files):
 
     def define_metric(
         self, name: str = "", step_metric: Any = None, *args: Any, summary: str | None = None, **others: Any
-    ) -> "Metric":
+    ) -> SimpleNamespace:
         """`summary` min or max holds for `run.summary`. A `step_metric` of "*" gives the steps of what is logged; of
         some metrics alone it is not kept: each chart of Headroom can have steps or any compute as its axis."""
         if summary in EXTREMES and "*" not in name:
@@ -231,7 +244,7 @@ class Run(Files):
                 "step_metric",
                 f"the axis {step_metric} of {name!r} is not kept: charts are over steps or compute",
             )
-        return Metric(name)
+        return SimpleNamespace(name=name)
 
     def alert(self, title: str, text: str = "", *args: Any, **others: Any) -> None:
         """Into the log: alerts are rules on the server."""
@@ -255,28 +268,6 @@ class Run(Files):
         self._end()
         self._inner.__exit__(kind, error, trace)
 
-    watch = accepts("watch", "gradients and parameters are not watched")
-    unwatch = accepts("unwatch", "")
-    log_code = accepts("log_code", "code is not kept")
-    link_artifact = accepts("link_artifact", "there is no registry: links of artifacts are not kept")
-    link_model = accepts("link_model", "there is no registry: links of models are not kept")
-    write_logs = accepts("write_logs", "what is printed is not kept")
-    mark_preempting = accepts("mark_preempting", "")
-    pin_config_keys = accepts(
-        "pin_config_keys", "pinned keys are not kept: columns are chosen in the list of runs"
-    )
-    display = accepts("display", "", False)
-    to_html = accepts("to_html", "", "")
-    status = accepts("status", "")
-    _label = accepts("_label", "")
-
-
-class Metric:
-    """What `define_metric` gives back."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
 
 def server_url() -> str:
     return os.environ.get("HEADROOM_URL", "").rstrip("/").removesuffix("/api/v1")
@@ -290,3 +281,96 @@ def shown_name(name: str) -> str:
 def shown_tag(tag: str) -> str:
     """One word of the letters that the server takes; empty where nothing is left of it."""
     return re.sub(r"[^a-z0-9._:/-]+", "-", tag.strip().lower()).lstrip("-._:/")[:MAX_TAG].rstrip("-")
+
+
+BY_FOLDER = (True, "auto")  # `resume` without an id
+NOTE = "wandb-resume.json"
+NOT_DONE = {
+    "sync_tensorboard": "files of TensorBoard are not read along: `python -m headroom import tensorboard` reads them",
+    "monitor_gym": "videos of gym are not recorded",
+    "save_code": "code is not kept",
+    "fork_from": "a run does not begin from another one",
+    "resume_from": "a run does not begin from a step of another one: a resumed one goes on after its last",
+}
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What is known of a run before it begins: where its journal is, and what earlier processes said of it."""
+
+    journal: Path
+    goes_on: bool = False
+    last_step: int | None = None
+    name: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+def begun(
+    said: Settings, entries: Mapping[str, Any], others: Mapping[str, Any], ended: Callable[[Run], None]
+) -> Run:
+    """The run that `init` was asked for. `others`: arguments that are kept as they are. Raises as `headroom.init`."""
+    for name in NOT_DONE.keys() & {name for name, value in others.items() if value}:
+        warn_once(name, NOT_DONE[name])
+    root = Path(said.root_dir or "headroom-runs")
+    known = said.run_id or (_left_off(root) if said.resume in BY_FOLDER else None)
+    said.run_id = str(known or generate_id())
+    is_disabled = said.mode == "disabled"
+    earlier = Earlier(root) if is_disabled else _earlier(root / f"{safe(said.run_id)}.jsonl", said.resume)
+    said.run_name = str(said.run_name or earlier.name or known or said.project or "run")
+    kept = earlier.config.get(OURS, {}) | _kept(said, others)
+    config = {**earlier.config, **entries, OURS: kept}
+    inner = Nothing() if is_disabled else begin(_settings(said, earlier, config))
+    del config[OURS]
+    made = Run(inner, said, config, kept, resumed=earlier.goes_on, ended=ended)
+    if earlier.goes_on:
+        made.tell_all()
+    if said.resume in BY_FOLDER and not is_disabled:
+        (root / NOTE).write_text(json.dumps({"run_id": said.run_id}))
+    return made
+
+
+def _settings(said: Settings, earlier: Earlier, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": shown_name(said.run_name),
+        "task": said.project,
+        "config": config,
+        "mode": "offline" if said.mode == "offline" else None,
+        "journal": earlier.journal,
+        "restarted": earlier.journal.exists() and earlier.last_step is None,
+        "resumed_from_step": earlier.last_step,
+    }
+
+
+def _kept(said: Settings, others: Mapping[str, Any]) -> dict[str, Any]:
+    """What Headroom has no field for."""
+    given = {
+        "id": said.run_id, "entity": said.entity, "group": said.run_group, "job_type": said.run_job_type,
+        "tags": list(said.run_tags), "notes": said.run_notes, "sweep": said.sweep_id, **others,
+    }  # fmt: skip
+    return {
+        name: each
+        for name, each in given.items()
+        if each and isinstance(each, str | int | float | list | dict)
+    }
+
+
+def _earlier(journal: Path, resume: Any) -> Earlier:
+    """Raises JournalBusy and OSError."""
+    if not journal.exists() or resume in (None, False, "never"):
+        return Earlier(journal)
+    book = Journal(journal)
+    last_step = book.last_step
+    book.close()
+    known = about.load(journal)
+    said = about.together({name: each for name, each in known.description.items() if each}, known.later)
+    return Earlier(journal, True, last_step, said.get("name"), said.get("config", {}))
+
+
+def _left_off(root: Path) -> str | None:
+    """The run that was begun last in this folder, where it has not succeeded."""
+    try:
+        run_id = str(json.loads((root / NOTE).read_text())["run_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    outcome = about.load(root / f"{safe(run_id)}.jsonl").outcome or {}
+    return None if outcome.get("state") == "succeeded" else run_id

@@ -1,10 +1,10 @@
 """`wandb.sdk` and the like: modules that libraries import by name, made of what is here."""
 
+import sys
 from types import ModuleType
 from typing import Any
 
 from headroom.wandb_shim import (
-    artifact,
     data_types,
     entries,
     errors,
@@ -12,45 +12,33 @@ from headroom.wandb_shim import (
     plot,
     public,
     runs,
-    settings,
     util,
 )
 
-
-def _module(name: str, **content: Any) -> ModuleType:
-    made = ModuleType(name)
-    vars(made).update(content)
-    return made
-
-
-config_util = _module("wandb.sdk.lib.config_util", ConfigError=errors.ConfigError)
-runid = _module("wandb.sdk.lib.runid", generate_id=util.generate_id)
-disabled = _module("wandb.sdk.lib.disabled", RunDisabled=files.Nothing)
-lib = _module(
-    "wandb.sdk.lib", config_util=config_util, runid=runid, disabled=disabled, RunDisabled=files.Nothing
-)
-wandb_run = _module("wandb.sdk.wandb_run", Run=runs.Run)
-wandb_config = _module("wandb.sdk.wandb_config", Config=entries.Config)
-wandb_summary = _module("wandb.sdk.wandb_summary", Summary=entries.Summary)
-wandb_settings = _module("wandb.sdk.wandb_settings", Settings=settings.Settings)
-Artifact, Config, Settings, Summary = artifact.Artifact, entries.Config, settings.Settings, entries.Summary
-apis = _module("wandb.apis", PublicApi=public.Api, InternalApi=public.Api, public=public)
-
-BY_NAME: dict[str, ModuleType] = {
-    "wandb.sdk.lib": lib,
-    "wandb.sdk.lib.config_util": config_util,
-    "wandb.sdk.lib.runid": runid,
-    "wandb.sdk.lib.disabled": disabled,
-    "wandb.sdk.wandb_run": wandb_run,
-    "wandb.sdk.wandb_config": wandb_config,
-    "wandb.sdk.wandb_summary": wandb_summary,
-    "wandb.sdk.wandb_settings": wandb_settings,
+CONTENT: dict[str, dict[str, Any]] = {
+    "wandb.sdk.lib.config_util": {"ConfigError": errors.ConfigError},
+    "wandb.sdk.lib.runid": {"generate_id": util.generate_id},
+    "wandb.sdk.lib.disabled": {"RunDisabled": files.Nothing},
+    "wandb.sdk.lib": {"RunDisabled": files.Nothing},
+    "wandb.sdk.wandb_run": {"Run": runs.Run},
+    "wandb.sdk.wandb_config": {"Config": entries.Config},
+    "wandb.sdk.wandb_summary": {"Summary": entries.Summary},
+    "wandb.sdk.wandb_settings": {"Settings": entries.Settings},
+    "wandb.apis": {"PublicApi": public.Api, "InternalApi": public.Api, "public": public},
+}
+BY_NAME: dict[str, ModuleType] = {name: ModuleType(name) for name in CONTENT}
+for name, content in CONTENT.items():
+    vars(BY_NAME[name]).update(content)
+BY_NAME |= {
     "wandb.sdk.data_types": data_types,
-    "wandb.wandb_run": wandb_run,
+    "wandb.wandb_run": BY_NAME["wandb.sdk.wandb_run"],
     "wandb.data_types": data_types,
-    "wandb.apis": apis,
     "wandb.apis.public": public,
     "wandb.errors": errors,
     "wandb.plot": plot,
     "wandb.util": util,
 }
+for name, module in BY_NAME.items():  # `wandb.sdk.lib.runid` is `runid` of `wandb.sdk.lib`, too
+    outer, _, inner = name.rpartition(".")
+    vars(BY_NAME[outer] if outer in BY_NAME else sys.modules[__name__])[inner] = module
+Artifact, Config, Settings, Summary = files.Artifact, entries.Config, entries.Settings, entries.Summary

@@ -4,12 +4,13 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from headroom.wandb_shim.accepted import accepts, log, warn_once
+from headroom.wandb_shim.accepted import accepts, warn_once
 from headroom.wandb_shim.errors import UsageError
 from headroom.wandb_shim.util import generate_id
+from headroom.warned import log
 
 MOST_FAILURES = 3  # one after the other, before an agent gives up
 METHODS = ("grid", "random", "bayes")
@@ -32,16 +33,10 @@ class Sweep:
     run_cap: int | None = None
 
 
-@dataclass
-class Trial:
-    """What the next `init` takes from the agent."""
-
-    sweep: Sweep
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
 _sweeps: dict[str, Sweep] = {}
-current: Trial | None = None
+current: tuple[Sweep, dict[str, Any]] | None = (
+    None  # what the next `init` takes from the agent, with its settings
+)
 
 
 def sweep(sweep: Any, entity: str | None = None, project: str | None = None, prior_runs: Any = None) -> str:
@@ -88,7 +83,7 @@ def agent(
     failed, most = 0, max_consecutive_failed_runs or MOST_FAILURES
     limits = [each for each in (count, known.run_cap) if each is not None]
     for settings in itertools.islice(known.trials, min(limits, default=None)):
-        current = Trial(known, settings)
+        current = known, settings
         try:
             function()
             wandb_shim.finish()
@@ -104,9 +99,7 @@ def agent(
             return
 
 
-controller = accepts(
-    "controller", "there is no controller of sweeps: wandb.agent tries their settings itself"
-)
+controller = accepts("there is no controller of sweeps: wandb.agent tries their settings itself")
 
 
 def _check(parameters: Spec, method: str) -> None:

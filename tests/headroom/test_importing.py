@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from headroom.__main__ import main
-from headroom.importing import Importer, _opened
-from headroom.server import ServerError
+from headroom.importing import _opened, send
+from headroom.server import Server, ServerError
 from tests.members import member
 from tests.webapp.interfaces.imports.readers.reading import SAMPLES
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
@@ -139,7 +139,7 @@ def test_a_server_that_is_not_there_ends_with_1(table, capsys):
     assert main(["import", "csv", str(table), "--url", "http://127.0.0.1:9", "--token", "hr_x"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
     with pytest.raises(ServerError):
-        Importer("http://127.0.0.1:9", None).begin("csv", [table], {})
+        send(Server("http://127.0.0.1:9", None), "imports", [table])
 
 
 def test_columns_names_and_amounts_are_said_by_options(server, tmp_path, capsys):

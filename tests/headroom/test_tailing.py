@@ -291,3 +291,14 @@ def test_arguments_that_are_none(file: Path, wrong: list[str], capsys: pytest.Ca
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert main(["tail", str(tmp_path)]) == 2
+
+
+def test_what_the_machine_did_meanwhile_is_no_line(tail, file: Path) -> None:
+    append(file, verl(1))
+    first = tail()
+    first.poll()
+    first.run.log_system({"system/a/host/memory_fraction": 0.5})
+    killed(first.run)
+    append(file, verl(2))
+
+    assert tail().poll() == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import headroom.wandb_shim as wandb
-from headroom.wandb_shim.settings import FROM_ENVIRONMENT
+from headroom.wandb_shim.entries import FROM_ENVIRONMENT
 from tests.headroom.fake_server import FakeServer
 
 

@@ -149,13 +149,7 @@ def preview_import(
         if not known:
             raise InvalidInput("kind", "kind is required: this is no file that Headroom knows by itself.")
         shown = preview_of(known, path, asked.options)
-    return {
-        "kind": known,
-        "columns": list(shown.columns),
-        "rows": [list(row) for row in shown.rows],
-        "guess": shown.guess.as_json(),
-        "unclear": list(shown.unclear),
-    }
+    return {"kind": known} | shown.model_dump(mode="json", exclude={"asked"})
 
 
 @router.get(

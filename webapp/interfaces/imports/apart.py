@@ -152,11 +152,10 @@ def guess_kind(path: Path) -> str | None:
 
 def preview(kind: str, path: Path, options: Options) -> Preview:
     """As `readers.kinds.preview`."""
-    with _conversation(path, "preview", LOOK_SECONDS, kind=kind, options=options.as_json()) as talk:
-        shown = talk.next()["end"]
-    rows = tuple(tuple(row) for row in shown["rows"])
-    guess = Options.from_json(shown["guess"])
-    return Preview(tuple(shown["columns"]), rows, guess, tuple(shown["unclear"]), tuple(shown["asked"]))
+    with _conversation(
+        path, "preview", LOOK_SECONDS, kind=kind, options=options.model_dump(mode="json")
+    ) as talk:
+        return Preview(**talk.next()["end"])
 
 
 def unpacked(archive: Path, into: Path, *, max_bytes: int) -> Path:
@@ -169,7 +168,7 @@ def unpacked(archive: Path, into: Path, *, max_bytes: int) -> Path:
 @contextmanager
 def read(kind: str, path: Path, options: Options) -> Iterator[list[FoundRun]]:
     """As `readers.kinds.read`; of more than MOST_RUNS runs one more than that. Their rows can be read inside."""
-    more = {"kind": kind, "options": options.as_json(), "most_runs": MOST_RUNS}
+    more = {"kind": kind, "options": options.model_dump(mode="json"), "most_runs": MOST_RUNS}
     with _conversation(path, "read", READ_SECONDS, **more) as talk:
         found = talk.next()["runs"]
         yield [_run(talk, number, about) for number, about in enumerate(found)]

@@ -83,13 +83,7 @@ def claim_next() -> Claim | None:
     """The import whose last turn is the longest ago. None where none waits, or `IMPORTS_AT_ONCE` are read already."""
     take_turns("imports")  # two workers cannot both see room for one more
     now = timezone.now()
-    if Import.objects.filter(state=State.READING, claimed_until__gte=now).count() >= settings.IMPORTS_AT_ONCE:
-        return None
-    found = (
-        Import.objects.filter(is_waiting(now))
-        .order_by(F("turn_at").asc(nulls_first=True), "created_at")
-        .first()
-    )
+    found = _waiting(now).order_by(F("turn_at").asc(nulls_first=True), "created_at").first()
     if found is None:
         return None
     claim = Claim(found, secrets.token_hex(8))
@@ -102,10 +96,14 @@ def claim_next() -> Claim | None:
 
 def waiting() -> int:
     """How many imports wait for a turn that somebody should begin: 0 where as many are read as may be."""
-    now = timezone.now()
-    if Import.objects.filter(state=State.READING, claimed_until__gte=now).count() >= settings.IMPORTS_AT_ONCE:
-        return 0
-    return Import.objects.filter(is_waiting(now)).count()
+    return _waiting(timezone.now()).count()
+
+
+def _waiting(now: datetime) -> QuerySet[Import]:
+    """None where as many are read as may be."""
+    being_read = Import.objects.filter(state=State.READING, claimed_until__gte=now).count()
+    waiting = Import.objects.filter(is_waiting(now))
+    return waiting if being_read < settings.IMPORTS_AT_ONCE else waiting.none()
 
 
 def imports_of(project: Project) -> QuerySet[Import]:

@@ -68,7 +68,12 @@ def _store_recipes(
         found.setdefault(_key(run), run)
     names = _names(found)
     recipes = {
-        key: Recipe(project=project, slug=slug, name=name[:100], description=_question(found[key], questions))
+        key: Recipe(
+            project=project,
+            slug=slug,
+            name=name[:100],
+            description=questions.get(found[key].places[0].study, "") if found[key].places else "",
+        )
         for key, (slug, name) in names.items()
     }
     Recipe.objects.bulk_create(recipes.values())
@@ -80,10 +85,6 @@ def _store_recipes(
     }
     Revision.objects.bulk_create(revisions.values())
     return revisions
-
-
-def _question(run: CorpusRun, questions: dict[str, str]) -> str:
-    return questions.get(run.places[0].study, "") if run.places else ""
 
 
 def _names(found: dict[str, CorpusRun]) -> dict[str, tuple[str, str]]:
@@ -142,13 +143,13 @@ def _store_points(runs: Sequence[CorpusRun], rows: dict[str, Run], points: dict[
         Series(run=rows[run.id], metric=metric) for run in runs for metric in metrics[run.id]
     )
     ids = {(one.run_id, one.metric): one.pk for one in series}
-    newest = []
+    placed = {run.id: _placed(points[run.id]) for run in runs}
     with connection.cursor() as cursor, cursor.copy(COPY_POINTS) as copy:
         for run in runs:
-            placed = _placed(points[run.id])
-            copy.write(_csv(run, points[run.id], placed, ids))
-            newest.append((run, points[run.id], placed))
-    Record.objects.bulk_create(_newest_record(*one) for one in newest if len(one[2]))
+            copy.write(_csv(run, points[run.id], placed[run.id], ids))
+    Record.objects.bulk_create(
+        _newest_record(run, points[run.id], placed[run.id]) for run in runs if len(placed[run.id])
+    )
 
 
 def _placed(points: Points) -> np.ndarray:

@@ -114,7 +114,10 @@ def bring_example() -> bool:
         try:
             project = _stored(folder, digest)
             _fit(project)
-            _publish(project, folder)
+            try:
+                publish_findings(project, folder)
+            except ServiceError:  # without its report the project is worth having, too
+                log.exception("the example project has no report")
         except (CorpusError, StudyFileError, DataError, IntegrityError, LookupError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             log.warning("no example project: %s", reason)
@@ -122,14 +125,6 @@ def bring_example() -> bool:
             return False
         _note(digest, problem="", done_at=timezone.now())
         return True
-
-
-def _publish(project: Project, folder: Path) -> None:
-    """Without its report the project is worth having, too."""
-    try:
-        publish_findings(project, folder)
-    except ServiceError:
-        log.exception("the example project has no report")
 
 
 def _stored(folder: Path, digest: str) -> Project:
@@ -151,11 +146,8 @@ def _stored(folder: Path, digest: str) -> Project:
 
 def _free_slug() -> str:
     taken = set(Project.objects.filter(slug__startswith=SLUG).values_list("slug", flat=True))
-    return next(
-        slug
-        for number in range(1, 1000)
-        if (slug := SLUG if number == 1 else f"{SLUG}-{number}") not in taken
-    )
+    wanted = [SLUG, *(f"{SLUG}-{number}" for number in range(2, 1000))]
+    return next(slug for slug in wanted if slug not in taken)
 
 
 def _fit(project: Project) -> None:

@@ -75,13 +75,13 @@ def kept_of(one: Import, found: FoundRun) -> ImportedRun:
 
 def _make(one: Import, found: FoundRun, key: str) -> Run:
     """Raises InvalidInput."""
-    has_seed = found.seed is not None and 0 <= found.seed <= MAX_SEED
+    seed = found.seed or 0
     request = TrackRequest(
         name=_printable(found.name, MAX_NAME),
         task=one.task or _printable(found.task, 80),
         model=one.model or _printable(found.model, 200),
         config=_config(found.config),
-        seed=found.seed if has_seed and found.seed is not None else 0,
+        seed=seed if 0 <= seed <= MAX_SEED else 0,
     )
     return track_run(request, user=one.user, project=one.project, idempotency_key=key).run
 

@@ -11,7 +11,8 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
@@ -39,9 +40,16 @@ from webapp.interfaces.imports.filling import (
 )
 from webapp.interfaces.imports.models import Import, ImportedRun, State
 from webapp.interfaces.imports.readers.archives import ENDINGS
-from webapp.interfaces.imports.readers.found import PART
 from webapp.interfaces.imports.readers.kinds import KINDS, read
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
+from webapp.interfaces.imports.readers.rows import (
+    PART,
+    BadSource,
+    FoundRun,
+    Options,
+    Row,
+    ServerOptions,
+    batched,
+)
 from webapp.interfaces.imports.services import mapping_of
 from worker import names
 
@@ -75,9 +83,10 @@ def opened(one: Import) -> tuple[str, Path | str, Options]:
 
 
 def _options(one: Import) -> Options:
-    token, user = json.loads(unseal(one.sealed_credentials)) if one.sealed_credentials else ("", "")
-    options = Options.from_json(one.options, token=token, user=user)
-    return options if options.name or one.address else replace(options, name=_stem(one.source)[:120])
+    if one.address:
+        token, user = json.loads(unseal(one.sealed_credentials)) if one.sealed_credentials else ("", "")
+        return ServerOptions(**one.options, token=token, user=user)
+    return Options(**one.options | {"name": one.options.get("name") or _stem(one.source)[:120]})
 
 
 def _stem(name: str) -> str:
@@ -98,9 +107,6 @@ def _unpacked(one: Import, archive: Path) -> Path:
     return inside[0] if len(inside) == 1 and inside[0].is_file() else folder
 
 
-BATCH_ROWS, BATCH_VALUES = 1000, 50_000
-
-
 class TurnOver(Exception):
     """The rest is read at the next turn."""
 
@@ -117,10 +123,6 @@ class Turn:
     @property
     def source(self) -> Import:
         return self.claim.source
-
-    def begin_clock(self) -> None:
-        if self.until is None:
-            self.until = time.monotonic() + self.seconds
 
     def check_clock(self) -> None:
         """Raises TurnOver."""
@@ -200,7 +202,7 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
         return
     turn.seen.clear()
     try:
-        for batch in _batches(turn, found, kept.rows_done if kept else 0):
+        for batch in batched(_new_rows(turn, found, kept.rows_done if kept else 0)):
             kept = kept or kept_of(one, found)
             _store(turn, kept, batch)
             turn.check_clock()
@@ -220,27 +222,12 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
         turn.claim.keep(**_words(one, notes, problem))
 
 
-def _batches(turn: Turn, found: FoundRun, done: int) -> Iterator[list[Row]]:
-    """The rows behind the first `done`. Raises BadSource once what came before the broken place was given."""
-    batch: list[Row] = []
-    values = 0
-    try:
-        for number, row in enumerate(found.rows()):
-            if number < done:
-                continue
-            turn.begin_clock()
-            turn.seen |= seen_in(row)
-            batch.append(row)
-            values += len(row.metrics)
-            if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:
-                yield batch
-                batch, values = [], 0
-    except BadSource:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
+def _new_rows(turn: Turn, found: FoundRun, done: int) -> Iterator[Row]:
+    """Those behind the first `done`. Raises BadSource."""
+    for row in islice(found.rows(), done, None):
+        turn.until = turn.until or time.monotonic() + turn.seconds
+        turn.seen |= seen_in(row)
+        yield row
 
 
 def _store(turn: Turn, kept: ImportedRun, rows: list[Row]) -> None:

@@ -6,7 +6,6 @@ Tables: what their columns are, as somebody says or as their names suggest.
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -65,7 +64,7 @@ def mapping_of(kind: str, path: Path, options: Options) -> Options:
         guess = {role: name for role, name in shown.guess.columns.items() if role not in shown.asked}
         if "step" not in guess:
             raise InvalidInput("options.columns", f"options.columns is required. {' '.join(shown.unclear)}")
-        options = replace(options, columns={**guess, **options.columns})
+        options = options.model_copy(update={"columns": {**guess, **options.columns}})
     for role, name in options.columns.items():
         is_metric = "metric" in options.columns and role in METRIC_ROLES  # there it is the name of a metric
         if name not in shown.columns and not is_metric:
@@ -114,14 +113,13 @@ def begin_import(
     if Import.objects.filter(project=project, state__in=(State.DRAFT, *OPEN)).count() >= MOST_WAITING:
         raise Conflict(f"{MOST_WAITING} imports of this project have not ended; wait until some have.")
     made = Import(project=project, user=user, task=asked.task, model=asked.model)
-    made.kind, made.options, made.source = asked.kind, asked.options.as_json(), asked.source
+    made.kind, made.options, made.source = asked.kind, asked.options.model_dump(mode="json"), asked.source
     if _is_server(asked.kind):
         _point_at(made, files, server)
     elif server.address:
         raise InvalidInput("address", "address is for kinds that are read from a server.")
     else:
-        uploads.check(files)
-        _keep(made, uploads.store(files, uploads.folder_of(made.pk)))
+        _keep(made, files)
     try:
         with transaction.atomic():
             _begin(made, asked, may_ask)
@@ -157,9 +155,11 @@ def _point_at(made: Import, files: Sequence[UploadedFile], server: Server) -> No
     made.sealed_credentials = seal(json.dumps([token, account])) if token or account else ""
 
 
-def _keep(made: Import, stored: uploads.Stored) -> None:
-    made.file_name, made.size, made.digest, made.has_files = stored.name, stored.size, stored.digest, True
-    made.source = made.source or stored.name[:MAX_NAME]
+def _keep(made: Import, files: Sequence[UploadedFile]) -> None:
+    uploads.check(files)
+    for name, value in uploads.store(files, uploads.folder_of(made.pk)).items():
+        setattr(made, name, value)
+    made.source = made.source or made.file_name[:MAX_NAME]
 
 
 def _begin(made: Import, asked: ImportRequest, may_ask: bool) -> None:
@@ -173,7 +173,7 @@ def _begin(made: Import, asked: ImportRequest, may_ask: bool) -> None:
             if may_ask:
                 made.state = State.DRAFT
             else:
-                made.options = mapping_of(made.kind, path, asked.options).as_json()
+                made.options = mapping_of(made.kind, path, asked.options).model_dump(mode="json")
     made.save(force_insert=True)
     if made.state == State.WAITING:
         _start("import.started", made, made.user)
@@ -214,7 +214,7 @@ def start_import(one: Import, *, user: User | None, asked: ImportRequest) -> Imp
         raise Conflict("The uploaded file is gone; upload it again.")
     options = mapping_of(one.kind, path, asked.options)
     changed = Import.objects.filter(pk=one.pk, state=State.DRAFT).update(
-        state=State.WAITING, options=options.as_json(), task=asked.task,
+        state=State.WAITING, options=options.model_dump(mode="json"), task=asked.task,
         model=asked.model, source=asked.source or one.source,
     )  # fmt: skip
     one.refresh_from_db()
@@ -241,8 +241,7 @@ def resume_import(
     if _is_server(held.kind):
         _point_at(held, files, Server(held.address, token, account))
     elif files:
-        uploads.check(files)
-        _keep(held, uploads.store(files, uploads.folder_of(held.pk)))
+        _keep(held, files)
     elif uploads.uploaded(held.pk) is None:
         raise Conflict("The uploaded file was deleted meanwhile; send it again.", field="files")
     held.imported.update(rows_done=0, is_done=False, is_broken=False)

@@ -6,7 +6,7 @@ What somebody asks of an import, checked: each refusal names its field.
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from django.core.files.uploadhandler import (
     TemporaryFileUploadHandler,
 )
 from django.http import HttpRequest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import from_json
 
 from webapp.base.disk import bytes_in_words, check_room
@@ -85,15 +85,6 @@ def files_of(request: HttpRequest, field: str = "files") -> list[UploadedFile]:
     return files
 
 
-@dataclass(frozen=True)
-class Stored:
-    """What was uploaded, as it lies on disk: `name` of the first file, `size` in bytes, SHA-256 of the content."""
-
-    name: str
-    size: int
-    digest: str
-
-
 def imports_folder() -> Path:
     """Where each import has a folder of its id."""
     return Path(settings.HEADROOM_HOME) / "imports"
@@ -130,8 +121,9 @@ def check(files: Sequence[UploadedFile]) -> None:
     check_room(sum(file.size or 0 for file in files), "files")
 
 
-def store(files: Sequence[UploadedFile], folder: Path) -> Stored:
-    """Write the files of `check` into a new `folder`; all of them, or it is not there. Raises OSError."""
+def store(files: Sequence[UploadedFile], folder: Path) -> dict[str, Any]:
+    """Write the files of `check` into a new `folder`; all of them, or it is not there. What an import says of them.
+    Raises OSError."""
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     (partial / UPLOADED).mkdir(parents=True)
@@ -143,11 +135,13 @@ def store(files: Sequence[UploadedFile], folder: Path) -> Stored:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     first, *more = digests
-    return Stored(
-        f"{first} and {len(more)} more" if more else first,
-        sum(file.size or 0 for file in files),
-        digests[first] if not more else _digest(f"{name}\n{each}" for name, each in sorted(digests.items())),
-    )
+    listed = "\n".join(f"{name}\n{each}" for name, each in sorted(digests.items()))
+    return {
+        "file_name": f"{first} and {len(more)} more" if more else first,
+        "size": sum(file.size or 0 for file in files),
+        "digest": hashlib.sha256(listed.encode()).hexdigest() if more else digests[first],
+        "has_files": True,
+    }
 
 
 def _write(file: UploadedFile, path: Path) -> str:
@@ -158,10 +152,6 @@ def _write(file: UploadedFile, path: Path) -> str:
             digest.update(chunk)
             out.write(chunk)
     return digest.hexdigest()
-
-
-def _digest(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def uploaded(import_id: str) -> Path | None:
@@ -189,44 +179,12 @@ def remove(folder: Path) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-MAX_NAME, MAX_TASK, MAX_MODEL, MAX_NAMES = 200, 80, 200, 2000
+MAX_NAME, MAX_TASK, MAX_MODEL = 200, 80, 200
 
 
-class OptionsBody(BaseModel):
+class OptionsBody(Options):
     """The options of an import as they are sent: JSON."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    columns: dict[str, str] = Field(
-        default_factory=dict,
-        max_length=20,
-        description="For tables: role -> name of the column that has it; roles are run, step, time, elapsed, "
-        "device_hours, flops, tokens, pass_rate, pass_rate_stderr, metric and value. Without it the names of the "
-        "columns decide, or the import is refused. For other kinds pass_rate and pass_rate_stderr name metrics.",
-    )
-    per_row: list[str] = Field(
-        default_factory=list,
-        max_length=3,
-        description="Those of device_hours, flops, tokens that are the amount of each row, not the total so far.",
-    )
-    percent: bool = Field(
-        False,
-        description="The named pass rate and its standard error are in percent, from 0 to 100: they are stored from 0 "
-        "to 1. Never assumed.",
-    )
-    devices: float | None = Field(
-        None, allow_inf_nan=False, description="Device-hours are devices x time; null where you do not know."
-    )
-    timezone: str = Field("", max_length=60, description='Of times without an offset, such as "UTC".')
-    name: str = Field("", max_length=120, description="Names the run where nothing in the source does.")
-    experiments: list[str] = Field(
-        default_factory=list,
-        max_length=MAX_NAMES,
-        description="Of MLflow: names of those to read. None: all.",
-    )
-    ignore: list[str] = Field(
-        default_factory=list, max_length=MAX_NAMES, description="Names of columns or metrics to leave out."
-    )
     source: str = Field(
         "",
         max_length=MAX_NAME,
@@ -267,30 +225,15 @@ def asked_of(kind: str, options: Mapping[str, Any]) -> ImportRequest:
     try:
         body = OptionsBody.model_validate(options)
     except ValidationError as error:
-        raise InvalidInput.from_problems(error.errors(include_url=False), under="options") from error
-    _check("columns", lambda: Options(columns=body.columns, per_row=tuple(body.per_row)))
-    _check("devices", lambda: Options(devices=body.devices))
-    _check("timezone", lambda: Options(timezone=body.timezone))
-    texts = {
-        name: clean_text(f"options.{name}", getattr(body, name), MAX_NAME)
-        for name in ("name", "source", "task", "model")
-    }
-    return ImportRequest(
-        kind,
-        Options(
-            columns=body.columns,
-            per_row=tuple(body.per_row),
-            percent=body.percent,
-            devices=body.devices,
-            timezone=body.timezone,
-            name=texts["name"],
-            experiments=tuple(body.experiments),
-            ignore=tuple(body.ignore),
-        ),
-        texts["source"],
-        texts["task"],
-        texts["model"],
-    )
+        first, *_ = problems = error.errors(include_url=False)
+        if first["type"] == "value_error":  # of `Options`, which says it in a sentence of its own
+            field = f"options.{first['loc'][0]}"
+            raise InvalidInput(field, f"{field}: {first['ctx']['error']}.") from error
+        raise InvalidInput.from_problems(problems, under="options") from error
+    names = ("name", "source", "task", "model")
+    texts = {name: clean_text(f"options.{name}", getattr(body, name), MAX_NAME) for name in names}
+    said = body.model_dump(exclude={"source", "task", "model"}) | {"name": texts.pop("name")}
+    return ImportRequest(kind, Options(**said), **texts)
 
 
 def asked_of_text(kind: str, text: str) -> ImportRequest:
@@ -304,10 +247,3 @@ def asked_of_text(kind: str, text: str) -> ImportRequest:
     if "\\u0000" in text:
         raise InvalidInput("options", "options holds a NUL character, which cannot be stored.")
     return asked_of(kind, options)
-
-
-def _check(field: str, make: Callable[[], Options]) -> None:
-    try:
-        make()
-    except ValueError as error:
-        raise InvalidInput(f"options.{field}", f"options.{field}: {error}.") from error

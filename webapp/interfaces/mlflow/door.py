@@ -153,6 +153,15 @@ class NotKept(ServiceError):
     status, code = 501, "not_implemented"
 
 
+CODES: dict[type[ServiceError], tuple[int, str]] = {
+    NotFound: (404, "RESOURCE_DOES_NOT_EXIST"),
+    Unauthorized: (401, "UNAUTHENTICATED"),
+    Forbidden: (403, "PERMISSION_DENIED"),
+    TooMany: (429, "REQUEST_LIMIT_EXCEEDED"),
+    NotKept: (501, "NOT_IMPLEMENTED"),
+}
+
+
 @dataclass(frozen=True)
 class Call:
     """A request whose token was checked: what it says, for which project."""
@@ -237,21 +246,13 @@ def _body(request: HttpRequest, most: int) -> dict[str, Any]:
 
 def of_service_error(error: ServiceError) -> JsonResponse:
     """MLflow's name and status of what a service refuses."""
-    if isinstance(error, NotFound):
-        return problem(404, "RESOURCE_DOES_NOT_EXIST", error.message)
-    if isinstance(error, Unauthorized):
-        return problem(401, "UNAUTHENTICATED", error.message)
-    if isinstance(error, Forbidden):
-        return problem(403, "PERMISSION_DENIED", error.message)
     if isinstance(error, Conflict) and error.field in ("name", "new_name"):
         return problem(400, "RESOURCE_ALREADY_EXISTS", error.message)
+    codes = (code for kind, code in CODES.items() if isinstance(error, kind))
+    response = problem(*next(codes, (400, "INVALID_PARAMETER_VALUE")), error.message)
     if isinstance(error, TooMany):
-        response = problem(429, "REQUEST_LIMIT_EXCEEDED", error.message)
         response["Retry-After"] = str(error.wait)
-        return response
-    if isinstance(error, NotKept):
-        return problem(501, "NOT_IMPLEMENTED", error.message)
-    return problem(400, "INVALID_PARAMETER_VALUE", error.message)
+    return response
 
 
 def problem(status: int, code: str, message: str) -> JsonResponse:

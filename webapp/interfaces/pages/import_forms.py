@@ -153,7 +153,7 @@ class ColumnsForm(SaidForm):
 
     def __init__(self, data: Any = None, *, shown: Preview, one: Import, **kwargs: Any) -> None:
         said = {"task": one.task, "model": one.model, "source": one.source}
-        stored = Options.from_json(one.options)
+        stored = Options(**one.options)
         said |= {"timezone": stored.timezone, "devices": f"{stored.devices:g}" if stored.devices else ""}
         super().__init__(data, initial=said, **kwargs)
         self.shown = shown

@@ -27,7 +27,6 @@ import math
 import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from django.db import connection, transaction
 
@@ -138,26 +137,16 @@ def new_lines(run: ClientRun, ids: Iterable[str]) -> set[str]:
     return set(fresh)
 
 
-@dataclass(frozen=True)
-class Stored:
-    """Of the values of a request: new ones, those that had arrived before, and how many of the new were not finite."""
-
-    new: int = 0
-    repeated: int = 0
-    not_finite: int = 0
-
-
 @transaction.atomic
-def store_values(client_run: ClientRun, values: Sequence[Value]) -> Stored:
-    """Store values that have arrived for the first time, one record for each moment. Safe to repeat, also when the
-    values come in other batches the second time. A repeat says that the trainer lives, and costs no more than what it
-    repeats. All or nothing: raises what `store_records` raises.
+def store_values(client_run: ClientRun, values: Sequence[Value]) -> int:
+    """Store values that have arrived for the first time, one record for each moment; how many they are. Safe to repeat,
+    also when the values come in other batches the second time. A repeat says that the trainer lives, and costs no more
+    than what it repeats. All or nothing: raises what `store_records` raises.
     """
     run, here = locked(client_run)
     fresh = _without_repeats(here, values)
     store_lists(run, here, by_moment(fresh))
-    not_finite = sum(not math.isfinite(each.value) for each in fresh)
-    return Stored(len(fresh), len(values) - len(fresh), not_finite)
+    return len(fresh)
 
 
 def locked(client_run: ClientRun) -> tuple[Run, ClientRun]:

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headroom.adapters.naming import VERL_BESIDE, VERL_PASS_RATE, name_of_transformers, name_of_verl
+from headroom.adapters.naming import (
+    VERL_PASS_RATE,
+    VERL_STEP,
+    VERL_TOKENS,
+    name_of_transformers,
+    name_of_verl,
+    verl_seconds,
+)
 
 TRANSFORMERS, VERL = "transformers", "verl"
 PASS_RATE = "eval/pass_rate"
@@ -22,15 +29,13 @@ MODEL_PARAMS = ("_name_or_path", "actor_rollout_ref/model/path")
 TOTAL_TOKENS = (
     "compute/tokens", "num_tokens", "train/num_tokens", "num_input_tokens_seen", "train/num_input_tokens_seen",
 )  # fmt: skip
-STEP_TOKENS = "perf/total_num_tokens"
 TOTAL_FLOPS = ("compute/flops", "total_flos", "train/total_flos")
 DEVICE_HOURS = "compute/device_hours"
-STEP_SECONDS = "timing_s/step"
 # What a trainer logs once a step, when the step is done: only this tells from which step a training went on. TRL times
 # its parts under the step before, both evaluate what they resume from.
 STEP_MARKS = {
     TRANSFORMERS: frozenset({"loss", "train/loss", "learning_rate", "train/learning_rate"}),
-    VERL: frozenset({STEP_SECONDS, "training/global_step"}),
+    VERL: frozenset({VERL_STEP, "training/global_step"}),
 }
 
 
@@ -59,10 +64,10 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> Said:
         return tags.get(f"headroom.{name}", params.get(f"headroom.{name}"))
 
     trainer = _trainer(params)
-    model = told("model") or next((found for path in MODEL_PARAMS if (found := _param(params, path))), "")
+    model = told("model") or next((found for path in MODEL_PARAMS if (found := param(params, path))), "")
     return Said(
         trainer=trainer,
-        devices=_count(told("devices")) or (_verl_devices(params) if trainer == VERL else None),
+        devices=_count(told("devices")) or (verl_devices(params) if trainer == VERL else None),
         pass_rate=str(told("pass_rate") or ""),
         k=_count(told("k")),
         n_prompts=_count(told("n_prompts")),
@@ -74,23 +79,24 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> Said:
 
 def _trainer(params: Mapping[str, Any]) -> str:
     """Told by the params that its own callback logs."""
-    if _param(params, OF_VERL) is not None:
+    if param(params, OF_VERL) is not None:
         return VERL
     return TRANSFORMERS if all(name in params for name in OF_TRANSFORMERS) else ""
 
 
-def _verl_devices(params: Mapping[str, Any]) -> int | None:
-    a_node, nodes = _count(_param(params, OF_VERL)), _count(_param(params, "trainer/nnodes"))
+def verl_devices(params: Mapping[str, Any]) -> int | None:
+    """Of its configuration, flat (`trainer/nnodes`) or nested; None where it is not of verl."""
+    a_node, nodes = _count(param(params, OF_VERL)), _count(param(params, "trainer/nnodes"))
     return a_node * nodes if a_node and nodes else None
 
 
-def _param(params: Mapping[str, Any], path: str) -> Any:
+def param(params: Mapping[str, Any], path: str) -> Any:
     """A param by its path, whether the configuration was logged flat (MLflow) or nested (trackio)."""
     if path in params:
         return params[path]
     first, slash, rest = path.partition("/")
     nested = params.get(first)
-    return _param(nested, rest) if slash and isinstance(nested, Mapping) else None
+    return param(nested, rest) if slash and isinstance(nested, Mapping) else None
 
 
 def _whole(value: Any) -> int | None:
@@ -172,8 +178,8 @@ class Meter:
     def advance(self, values: Mapping[str, float], *, step: int, time_ms: int, said: Said) -> None:
         """Take in what was logged at one moment (finite values by logged name)."""
         self.tokens = _total(values, TOTAL_TOKENS, self.tokens)
-        if not any(name in values for name in TOTAL_TOKENS) and values.get(STEP_TOKENS, -1) >= 0:
-            self.tokens = (self.tokens or 0.0) + values[STEP_TOKENS]
+        if not any(name in values for name in TOTAL_TOKENS) and values.get(VERL_TOKENS, -1) >= 0:
+            self.tokens = (self.tokens or 0.0) + values[VERL_TOKENS]
         self.flops = _total(values, TOTAL_FLOPS, self.flops)
         if values.get(DEVICE_HOURS, -1) >= 0:
             self.device_hours, self.told = values[DEVICE_HOURS], True
@@ -187,9 +193,8 @@ class Meter:
 
         A clock that goes backwards never lowers it. Before verl's first step nothing was spent.
         """
-        if by_steps and STEP_SECONDS in values:
-            trained = values[STEP_SECONDS] - sum(values.get(name, 0.0) for name in VERL_BESIDE)
-            self.device_hours = (self.device_hours or 0.0) + devices * max(0.0, trained) / 3600
+        if by_steps and VERL_STEP in values:
+            self.device_hours = (self.device_hours or 0.0) + devices * verl_seconds(values) / 3600
         elif by_steps:
             if self.device_hours is None and step == 0:
                 self.device_hours = 0.0

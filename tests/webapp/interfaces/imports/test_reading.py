@@ -10,8 +10,9 @@ from tests.webapp.interfaces.imports.conftest import Killed, upload
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from tests.webapp.reporting.alerts.data import make_rule
 from webapp.identity.audit.models import Event
-from webapp.interfaces.imports import claims, reading, uploads
+from webapp.interfaces.imports import claims, uploads
 from webapp.interfaces.imports.models import Import, State
+from webapp.interfaces.imports.readers.rows import BATCH_ROWS
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.services import resume_import
 from webapp.record.runs.deleting import delete_run
@@ -180,7 +181,7 @@ def killed():
 
 
 def test_a_worker_that_is_killed_loses_its_open_batch_and_another_goes_on(begin, lines_kind):
-    rows = reading.BATCH_ROWS
+    rows = BATCH_ROWS
     lines = [f"a {step} 0.1" for step in range(1, 2 * rows + 1)]
     one = begin("\n".join([*lines[: rows + 10], "KILL", *lines[rows + 10 :]]))
 
@@ -218,7 +219,7 @@ def test_one_that_is_read_elsewhere_is_left_alone(begin):
 
 
 def test_a_long_import_gives_others_their_turn(begin):
-    rows = reading.BATCH_ROWS
+    rows = BATCH_ROWS
     long = begin("\n".join(f"a {step} 0.1" for step in range(2 * rows)), source="long")
     short = begin(TWO, source="short")
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.webapp.interfaces.api.conftest import project, user  # noqa: F401 (fixtures)
 from webapp.interfaces.tracking import client_runs, groups
-from webapp.interfaces.tracking.intake import Stored, locked, rejoin, store_values
+from webapp.interfaces.tracking.intake import locked, rejoin, store_values
 from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.runs.lifecycle import report_finished
@@ -102,8 +102,8 @@ def test_what_was_stored_is_told(made):
 
     values = [Value("a", 1.0, 1, 5), Value("a", float("nan"), 2, 5)]
 
-    assert store_values(found, values) == Stored(new=2, repeated=0, not_finite=1)
-    assert store_values(found, [*values, values[0]]) == Stored(new=0, repeated=3, not_finite=0)
+    assert store_values(found, values) == 2
+    assert store_values(found, [*values, values[0]]) == 0
 
 
 def test_a_clock_that_goes_backwards_never_lowers_compute(made):

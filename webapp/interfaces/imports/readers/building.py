@@ -11,9 +11,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from headroom.adapters import naming
-from headroom.adapters.naming import VERL_BESIDE
-from webapp.interfaces.imports.readers.found import PART
-from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, BadSource, Options, Row
+from headroom.adapters.naming import VERL_STEP, VERL_TOKENS, verl_seconds
+from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, PART, BadSource, Options, Row
 
 # What other trainers call a total of ours. Each is one since the training began, also after a resume.
 TOTALS = {
@@ -27,9 +26,6 @@ TOTALS = {
         "train/num_input_tokens_seen",
     ),
 }
-VERL_TOKENS = "perf/total_num_tokens"  # of one step
-VERL_STEP = "timing_s/step"  # seconds of one step
-VERL_DEVICES = ("trainer/n_gpus_per_node", "trainer/nnodes")
 Say = Callable[[str], None]
 Amounts = Mapping[str, float | None]
 MAX_STEP = 2**53  # read as a float
@@ -126,26 +122,8 @@ def amounts_of_tracker(
     if "tokens" not in (totals | added) and "tokens" not in options.columns and VERL_TOKENS in values:
         added["tokens"] = values[VERL_TOKENS]
     if devices is not None and "device_hours" not in (totals | added) and (values.get(VERL_STEP) is not None):
-        added["device_hours"] = devices * _trained_seconds(values) / 3600
+        added["device_hours"] = devices * verl_seconds(values) / 3600
     return totals, added
-
-
-def _trained_seconds(values: Amounts) -> float:
-    return max(0.0, (values[VERL_STEP] or 0.0) - sum(values.get(name) or 0.0 for name in VERL_BESIDE))
-
-
-def devices_of_config(config: Mapping[str, object]) -> float | None:
-    """Of a run of verl, whose configuration is nested (`trainer: {nnodes}`) or flat (`trainer/nnodes`)."""
-    trainer = config.get("trainer")
-    found = [
-        config.get(name, trainer.get(name.partition("/")[2]) if isinstance(trainer, Mapping) else None)
-        for name in VERL_DEVICES
-    ]
-    try:
-        per_node, nodes = (int(str(each)) for each in found)
-    except ValueError:
-        return None
-    return float(per_node * nodes) if per_node > 0 and nodes > 0 else None
 
 
 PASS_RATE, PASS_RATE_STDERR, K = "eval/pass_rate", "eval/pass_rate_stderr", "eval/k"
@@ -190,12 +168,12 @@ class Builder:
 
     def __init__(self, file: str, options: Options, notes: list[str], dialect: Dialect = OF_TRACKERS) -> None:
         self.file, self.options = file, options
-        self._say = Notes(notes).say
+        self.note = Notes(notes).say
         self._rename, devices = dialect.rename, dialect.devices
         self._devices = options.devices if options.devices is not None else devices
         self._totals = Totals(
             options.devices,
-            self._say,
+            self.note,
             from_first_step=dialect.from_first_step,
             starts_at_zero=dialect.is_verl or devices is not None,  # only verl's configuration says devices
         )
@@ -205,9 +183,6 @@ class Builder:
         self._pass_rates = dialect.pass_rates
         self._names: dict[str, str] = {}
         self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
-
-    def note(self, sentence: str) -> None:
-        self._say(sentence)
 
     def bad(self, line: int | None, reason: str) -> BadSource:
         return BadSource(self.file, line % PART if line else line, reason)
@@ -252,6 +227,13 @@ class Builder:
             raise self.bad(line, f"A step is an integer from 0 to {MAX_STEP}, not {shown(value)}.")
         return int(number)
 
+    def time(self, line: int, value: Any) -> datetime:
+        """Raises BadSource for what is no moment."""
+        try:
+            return moment(value.isoformat() if isinstance(value, datetime) else value, self.options.timezone)
+        except ValueError as error:
+            raise self.bad(line, str(error)) from None
+
     def metrics(self, line: int, values: Values) -> dict[str, float | None]:
         """By our names, with the pass rate where it is known."""
         renamed: dict[str, float | None] = {}
@@ -261,7 +243,7 @@ class Builder:
         if self.options.columns.get("pass_rate", PASS_RATE) != PASS_RATE:
             for name in (PASS_RATE, PASS_RATE_STDERR):
                 if renamed.pop(name, None) is not None:
-                    self._say(f"{name} of the source is left out: another metric is named as the pass rate.")
+                    self.note(f"{name} of the source is left out: another metric is named as the pass rate.")
         return renamed | self._pass_rate(line, values)
 
     def _name(self, line: int, name: str) -> str:
@@ -303,12 +285,12 @@ class Builder:
         in_row = [name for name in self._verl_names if name in values]
         names = in_row if self._pass_rates is None else list(self._pass_rates)
         if len(names) > 1:
-            self._say(f"Which is the pass rate is not clear: {' or '.join(sorted(names)[:5])}; name it.")
+            self.note(f"Which is the pass rate is not clear: {' or '.join(sorted(names)[:5])}; name it.")
         if len(names) != 1 or names[0] not in values:
             return {}
         value = values[names[0]]
         if value is not None and not 0 <= value <= 1:
-            self._say(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
+            self.note(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
             return {}
         found = naming.VERL_PASS_RATE.match(names[0])
         return {PASS_RATE: value} | ({K: float(found[1])} if found else {})
@@ -324,10 +306,6 @@ def check_name(file: str, line: int | None, name: str) -> None:
     if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         reason = f"A metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {shown(name)}."
         raise BadSource(file, line, reason)
-
-
-def compute_only(compute: Values) -> dict[str, float | None]:
-    return {name: compute.get(name) for name in COMPUTE}
 
 
 def finite(value: float) -> float | None:

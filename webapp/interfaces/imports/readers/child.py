@@ -17,17 +17,15 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from webapp.interfaces.imports.readers import kinds
 from webapp.interfaces.imports.readers.archives import unpacked
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row, batched
 
 IDLE_SECONDS = 120.0
 MEMORY_BYTES = 256 * 1024**2  # more than the readers have before they begin
-BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 TOO_MUCH = f"It takes more than {MEMORY_BYTES // 1024**2} MB of memory to read."
 
 
@@ -69,10 +67,9 @@ def _serve(channel: socket.socket) -> None:
             _say(out, end=DOES[request["do"]](request, asked, out))
         except BadSource as error:
             _say(out, bad=[error.file, error.line, error.reason])
-        except MemoryError:
-            _say(out, bad=[Path(request["path"]).name, None, TOO_MUCH])
-        except RecursionError:
-            _say(out, bad=[Path(request["path"]).name, None, "It is nested too deeply."])
+        except (MemoryError, RecursionError) as error:
+            reason = TOO_MUCH if isinstance(error, MemoryError) else "It is nested too deeply."
+            _say(out, bad=[Path(request["path"]).name, None, reason])
         except ValueError as error:
             _say(out, wrong=str(error))
 
@@ -99,8 +96,8 @@ def _guess(request: dict[str, Any], asked: IO[str], out: IO[str]) -> str | None:
 
 
 def _preview(request: dict[str, Any], asked: IO[str], out: IO[str]) -> dict[str, Any]:
-    shown = kinds.preview(request["kind"], Path(request["path"]), Options.from_json(request["options"]))
-    return asdict(shown) | {"guess": shown.guess.as_json()}
+    options = Options(**request["options"])
+    return kinds.preview(request["kind"], Path(request["path"]), options).model_dump(mode="json")
 
 
 def _unpack(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
@@ -109,7 +106,7 @@ def _unpack(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
 
 def _read(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
     """The runs first; then, for each line with a number of its own and that of a run, the rows of the run."""
-    runs = kinds.read(request["kind"], Path(request["path"]), Options.from_json(request["options"]))
+    runs = kinds.read(request["kind"], Path(request["path"]), Options(**request["options"]))
     _say(out, runs=[_about(run) for run in runs[: request["most_runs"] + 1]])
     for line in asked:
         ask, number = map(int, line.split())
@@ -123,21 +120,18 @@ def _about(run: FoundRun) -> dict[str, Any]:
 
 def _rows(run: FoundRun, out: IO[str], ask: int) -> None:
     """What comes before a broken place is given."""
-    batch: list[Any] = []
-    values, problem = 0, None
+    problem = None
     try:
-        for row in run.rows():
-            time = row.time.isoformat() if row.time else None
-            batch.append([row.line, row.step, time, dict(row.compute), dict(row.metrics)])
-            values += len(row.metrics)
-            if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:
-                _say(out, ask=ask, rows=batch)
-                batch, values = [], 0
+        for batch in batched(run.rows()):
+            _say(out, ask=ask, rows=[_plain(row) for row in batch])
     except BadSource as error:
         problem = [error.file, error.line, error.reason]
-    if batch:
-        _say(out, ask=ask, rows=batch)
     _say(out, ask=ask, last=problem, notes=run.notes)
+
+
+def _plain(row: Row) -> list[Any]:
+    time = row.time.isoformat() if row.time else None
+    return [row.line, row.step, time, dict(row.compute), dict(row.metrics)]
 
 
 DOES = {"guess": _guess, "preview": _preview, "unpack": _unpack, "read": _read}

@@ -3,22 +3,27 @@
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from webapp.interfaces.imports.readers.building import Builder, finite
-from webapp.interfaces.imports.readers.found import (
+from webapp.interfaces.imports.readers.framing import Event, messages, tf_records
+from webapp.interfaces.imports.readers.rows import (
+    PART,
     TORN,
-    files_below,
+    BadSource,
+    FoundRun,
+    Options,
+    Row,
     grouped,
     inside,
     line_of,
+    since_1970,
+    source_files,
 )
-from webapp.interfaces.imports.readers.framing import DecodeError, Event, tf_records
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
 
 MAX_GROUP = 1000  # metrics of one row
 MAX_SESSION = 100  # events of what `add_hparams` writes
@@ -33,9 +38,7 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
     """One run for each folder that has scalars in its files, but those in which `add_hparams` keeps the settings of the
     run around them. Raises BadSource where none has."""
     root = Path(path)
-    files = [root] if root.is_file() else files_below(root, lambda name: "tfevents" in name)
-    if not files:
-        raise BadSource(root.name, None, "There is no event file in this folder.")
+    files = source_files(root, lambda name: "tfevents" in name, "event file")
     folders: dict[str, EventRun] = {}
     for file in files:
         key = "" if root.is_file() else file.parent.relative_to(root).as_posix().removeprefix(".")
@@ -44,16 +47,6 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
     if not runs:
         raise BadSource(root.name, None, "There are no scalars in these event files.")
     return runs
-
-
-@dataclass(frozen=True)
-class Scalar:
-    part: int
-    position: int  # among the scalars of its file, from 1
-    step: int
-    time: datetime | None
-    tag: str
-    value: float | None
 
 
 @dataclass
@@ -94,24 +87,24 @@ class EventRun:
         builder = Builder(self.files[0][1], self.options, self.notes)
         for group in grouped(self._scalars(), _belong):
             first = group[0]
-            builder.file = self.files[first.part][1]
-            values = {each.tag: each.value for each in group}
-            line = line_of(first.part, first.position)
-            yield builder.of_tracker(line, first.step, first.time, values)
+            builder.file = self.files[first.line // PART][1]
+            values = {tag: value for each in group for tag, value in each.metrics.items()}
+            yield builder.of_tracker(first.line, first.step, first.time, values)
 
-    def _scalars(self) -> Iterator[Scalar]:
-        """Raises BadSource."""
+    def _scalars(self) -> Iterator[Row]:
+        """Each as a row of its own, of which the lines of a file are counted. Raises BadSource."""
         positions = [count(1) for _ in self.files]
         for part, event in self._events():
             for time, step, tag, value in _scalars_of(event):
-                yield Scalar(part, next(positions[part]), step, time, tag, value)
+                yield Row(line_of(part, next(positions[part])), step, time, {}, {tag: value})
 
     def _events(self) -> Iterator[tuple[int, Any]]:
         """(number of the file, event). Raises BadSource."""
         for part, (path, name) in enumerate(self.files):
             with path.open("rb") as opened:
-                for ordinal, data in tf_records(opened, name, partial(self._torn, name)):
-                    yield part, _parsed(data, name, ordinal)
+                records = tf_records(opened, name, partial(self._torn, name))
+                for _, event in messages(Event, records, name, "no event of TensorBoard"):
+                    yield part, event
 
     def _torn(self, name: str) -> None:
         note = f"{name} {TORN}"
@@ -119,24 +112,15 @@ class EventRun:
             self.notes.append(note)
 
 
-def _belong(group: Sequence[Scalar], each: Scalar) -> bool:
+def _belong(group: Sequence[Row], each: Row) -> bool:
     first = group[0]
-    if (each.part, each.step) != (first.part, first.step) or len(group) == MAX_GROUP:
+    if (each.line // PART, each.step) != (first.line // PART, first.step) or len(group) == MAX_GROUP:
         return False
-    return all(each.tag != other.tag for other in group)
-
-
-def _parsed(data: bytes, name: str, ordinal: int) -> Any:
-    event = Event()
-    try:
-        event.ParseFromString(data)
-    except DecodeError:
-        raise BadSource(name, ordinal, "This record is no event of TensorBoard.") from None
-    return event
+    return all(each.metrics.keys() != other.metrics.keys() for other in group)
 
 
 def _scalars_of(event: Any) -> Iterator[tuple[datetime | None, int, str, float | None]]:
-    time = datetime.fromtimestamp(event.wall_time, UTC) if 0 < event.wall_time < 1e11 else None
+    time = since_1970(event.wall_time)
     for value in event.summary.value:
         kind = value.WhichOneof("one")
         if kind == "simple_value":
@@ -151,15 +135,12 @@ def _of_tensor(tensor: Any) -> float | None:
     """The number in a tensor of one; None for anything else."""
     if any(dim.size != 1 for dim in tensor.shape.dim):
         return None
-    if tensor.content:
-        return _of_bytes(tensor.dtype, tensor.content)
-    if tensor.dtype in (HALF, BFLOAT16) and len(tensor.half_val) == 1:
-        return _of_bytes(tensor.dtype, struct.pack("<H", tensor.half_val[0] & 0xFFFF))
-    values = getattr(tensor, LISTS[tensor.dtype]) if tensor.dtype in LISTS else []
-    return float(values[0]) if len(values) == 1 else None
-
-
-def _of_bytes(dtype: int, content: bytes) -> float | None:
+    dtype, content = tensor.dtype, tensor.content
+    if dtype in (HALF, BFLOAT16) and len(tensor.half_val) == 1 and not content:
+        content = struct.pack("<H", tensor.half_val[0] & 0xFFFF)
+    if not content:
+        values = getattr(tensor, LISTS[dtype]) if dtype in LISTS else []
+        return float(values[0]) if len(values) == 1 else None
     if dtype == BFLOAT16:  # the upper half of a float
         dtype, content = 1, b"\0\0" + content
     code = NUMBERS.get(dtype)

@@ -27,7 +27,6 @@ CHUNK = struct.Struct("<IHB")  # checksum, length, type
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 CRC_OF_TYPE = {kind: zlib.crc32(bytes([kind])) for kind in (FULL, FIRST, MIDDLE, LAST)}
 Torn = Callable[[], None]
-__all__ = ["DecodeError", "Event", "WandbRecord"]
 FIELD = descriptor_pb2.FieldDescriptorProto
 KINDS = {
     "double": FIELD.TYPE_DOUBLE, "float": FIELD.TYPE_FLOAT, "int32": FIELD.TYPE_INT32, "int64": FIELD.TYPE_INT64,
@@ -161,6 +160,19 @@ def tf_records(opened: BinaryIO, file: str, torn: Torn) -> Iterator[tuple[int, b
             raise BadSource(file, ordinal, "This record is damaged: its checksum does not match.")
         yield ordinal, data[:-4]
         ordinal += 1
+
+
+def messages(
+    kind: Any, records: Iterator[tuple[int, bytes]], file: str, what: str
+) -> Iterator[tuple[int, Any]]:
+    """(ordinal, message). Raises BadSource for a record that is `what`."""
+    for ordinal, data in records:
+        message = kind()
+        try:
+            message.ParseFromString(data)
+        except DecodeError:
+            raise BadSource(file, ordinal, f"This record is {what}.") from None
+        yield ordinal, message
 
 
 def _masked(data: bytes) -> int:

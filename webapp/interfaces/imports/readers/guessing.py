@@ -106,10 +106,9 @@ def _amounts_that_fall(
         if role not in found:
             continue
         position = columns.index(found[role])
-        pairs = zip(rows, rows[1:], strict=False)
         if any(
-            (run is None or one[run] == next_one[run]) and _falls(one[position], next_one[position])
-            for one, next_one in pairs
+            (run is None or one[run] == other[run]) and _falls(one[position], other[position])
+            for one, other in zip(rows, rows[1:], strict=False)
         ):
             sentences.append(
                 f"{found[role]} falls: if it is the amount of each row, say so; a total does not fall."

@@ -16,16 +16,23 @@ from webapp.interfaces.imports.readers.building import (
     PASS_RATE,
     Builder,
     Dialect,
-    compute_only,
-    moment,
     numbers,
 )
-from webapp.interfaces.imports.readers.cells import is_empty, number_of, text
-from webapp.interfaces.imports.readers.csv_file import CsvTable
-from webapp.interfaces.imports.readers.found import broken_run, files_below, grouped, inside
 from webapp.interfaces.imports.readers.jsonl_files import objects
-from webapp.interfaces.imports.readers.parquet_file import ParquetTable
-from webapp.interfaces.imports.readers.rows import COMPUTE, STATES, BadSource, FoundRun, Options, Row
+from webapp.interfaces.imports.readers.rows import (
+    COMPUTE,
+    STATES,
+    BadSource,
+    FoundRun,
+    Options,
+    Row,
+    broken_run,
+    files_below,
+    grouped,
+    inside,
+)
+from webapp.interfaces.imports.readers.table import is_empty, number_of, text
+from webapp.interfaces.imports.readers.table_files import CsvTable, ParquetTable
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
 CURVE = ("compute", "stderr", "step", "attempt", *COMPUTE)  # of a curve, beside `reward` or `value`
@@ -258,14 +265,9 @@ def _compute(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, 
     }
     if any(amount is not None and amount < 0 for amount in known.values()):
         raise bad("An amount of compute is below 0.")
-    return compute_only(known)
+    return {name: known.get(name) for name in COMPUTE}
 
 
 def _time(builder: Builder, line: int, said: Mapping[str, Any]) -> datetime | None:
     value = said.get("time")
-    if is_empty(value) or isinstance(value, datetime):
-        return value or None
-    try:
-        return moment(value, builder.options.timezone)
-    except ValueError as error:
-        raise builder.bad(line, str(error)) from None
+    return None if is_empty(value) else builder.time(line, value)

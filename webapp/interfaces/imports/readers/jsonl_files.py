@@ -3,33 +3,22 @@
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from webapp.interfaces.imports.readers.building import Builder, Dialect, moment, numbers
-from webapp.interfaces.imports.readers.found import TORN, Lines, files_below, inside
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
+from webapp.interfaces.imports.readers.building import Builder, Dialect, numbers
+from webapp.interfaces.imports.readers.rows import TORN, FoundRun, Lines, Options, Row, inside, source_files
 
 SEAL = ',"crc":"'
 Position = tuple[int, int]  # byte and line, from which a file can be read on
 RowsOf = Callable[[Path, Builder], Iterator[Row]]
 
 
-def read_verl(path: Path | str, options: Options) -> list[FoundRun]:
-    """`{"step": 1, "data": {...}}`. Raises BadSource."""
-    return _found(Path(path), options, _verl_rows, is_verl=True)
-
-
-def read_prime_rl(path: Path | str, options: Options) -> list[FoundRun]:
-    """`{"step": 1, "time": 1.7e9, ...}`; rows without a step belong to the one before. Raises BadSource."""
-    return _found(Path(path), options, _prime_rl_rows)
-
-
-def _found(root: Path, options: Options, rows_of: RowsOf, is_verl: bool = False) -> list[FoundRun]:
-    files = [root] if root.is_file() else files_below(root, lambda name: name.endswith(".jsonl"))
-    if not files:
-        raise BadSource(root.name, None, "There is no .jsonl file in this folder.")
+def read(rows_of: RowsOf, is_verl: bool, path: Path | str, options: Options) -> list[FoundRun]:
+    """A run for each file. Raises BadSource."""
+    root = Path(path)
+    files = source_files(root, lambda name: name.endswith(".jsonl"), ".jsonl file")
     return [_run(root, file, options, rows_of, len(files) == 1, is_verl) for file in files]
 
 
@@ -42,6 +31,7 @@ def _run(root: Path, file: Path, options: Options, rows_of: RowsOf, is_only: boo
 
 
 def _verl_rows(path: Path, builder: Builder) -> Iterator[Row]:
+    """`{"step": 1, "data": {...}}`."""
     for line, _, item in objects(path, builder):
         if not isinstance(item.get("data"), Mapping):
             raise builder.bad(line, 'This is no line of verl\'s file logger: it has no "data".')
@@ -49,6 +39,7 @@ def _verl_rows(path: Path, builder: Builder) -> Iterator[Row]:
 
 
 def _prime_rl_rows(path: Path, builder: Builder) -> Iterator[Row]:
+    """`{"step": 1, "time": 1.7e9, ...}`; rows without a step belong to the one before."""
     step = 0
     for line, _, item in objects(path, builder):
         if "step" not in item or "time" not in item:
@@ -58,14 +49,10 @@ def _prime_rl_rows(path: Path, builder: Builder) -> Iterator[Row]:
         if item["step"] is not None:
             step = builder.step(line, item["step"])
         values = numbers({name: value for name, value in item.items() if name not in ("step", "time")})
-        yield builder.of_tracker(line, step, _time(builder, line, item["time"]), values)
+        yield builder.of_tracker(line, step, builder.time(line, item["time"]), values)
 
 
-def _time(builder: Builder, line: int, value: Any) -> datetime:
-    try:
-        return moment(value, builder.options.timezone)
-    except ValueError as error:
-        raise builder.bad(line, str(error)) from None
+read_verl, read_prime_rl = partial(read, _verl_rows, True), partial(read, _prime_rl_rows, False)
 
 
 def objects(

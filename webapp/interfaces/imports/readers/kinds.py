@@ -1,35 +1,51 @@
 """The kinds of sources that can be imported: `read` finds the runs in one, `preview` shows how a table begins."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from webapp.interfaces.imports.readers import (
-    csv_file,
     event_files,
     headroom_files,
     jsonl_files,
-    mlflow_database,
-    mlflow_folder,
+    mlflow_files,
     mlflow_server,
     neptune_files,
-    parquet_file,
-    wandb_history,
     wandb_runs,
 )
-from webapp.interfaces.imports.readers.found import files_below
 from webapp.interfaces.imports.readers.framing import WANDB_HEADER
 from webapp.interfaces.imports.readers.neptune_files import NEEDED
-from webapp.interfaces.imports.readers.parquet_file import ParquetTable
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Kind, Options, Preview
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Kind, Options, Preview, files_below
+from webapp.interfaces.imports.readers.table import Table
+from webapp.interfaces.imports.readers.table_files import (
+    HISTORY,
+    CsvTable,
+    ParquetTable,
+    csv_table,
+    read_history,
+)
+from webapp.interfaces.imports.readers.table_files import preview as preview_table
+from webapp.interfaces.imports.readers.table_files import read as read_table
 
 KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is stored
-    "csv": Kind("CSV", "file", (".csv", ".tsv", ".txt"), csv_file.read, csv_file.preview),
-    "parquet": Kind("Parquet", "file", (".parquet",), parquet_file.read, parquet_file.preview),
-    "wandb": Kind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
-    "wandb-history": Kind("W&B history export", "file", (".csv", ".parquet"), wandb_history.read),
-    "mlflow": Kind(
-        "MLflow store (mlflow.db, mlruns)", "folder", (mlflow_folder.DATABASE,), mlflow_folder.read
+    "csv": Kind(
+        "CSV",
+        "file",
+        (".csv", ".tsv", ".txt"),
+        partial(read_table, csv_table),
+        partial(preview_table, csv_table),
     ),
+    "parquet": Kind(
+        "Parquet",
+        "file",
+        (".parquet",),
+        partial(read_table, ParquetTable),
+        partial(preview_table, ParquetTable),
+    ),
+    "wandb": Kind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
+    "wandb-history": Kind("W&B history export", "file", (".csv", ".parquet"), read_history),
+    "mlflow": Kind("MLflow store (mlflow.db, mlruns)", "folder", (mlflow_files.DATABASE,), mlflow_files.read),
     "mlflow-server": Kind("MLflow server", "address", (), mlflow_server.read, in_place=True),
     "tensorboard": Kind("TensorBoard event files", "folder", (), event_files.read),
     "verl": Kind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
@@ -61,7 +77,7 @@ def guess_kind(path: Path) -> str | None:
     if path.is_file():
         return _of_file(path)
     kinds = {kind for file in files_below(path, _tells_something) if (kind := _of_file(file))}
-    if files_below(path, lambda name: name == mlflow_folder.META) and not kinds - {"csv", "mlflow"}:
+    if files_below(path, lambda name: name == mlflow_files.META) and not kinds - {"csv", "mlflow"}:
         return "mlflow"
     return kinds.pop() if len(kinds) == 1 else None
 
@@ -74,18 +90,18 @@ def _of_file(path: Path) -> str | None:
     if "tfevents" in path.name:
         return "tensorboard"
     with path.open("rb") as opened:
-        begin = opened.read(max(len(WANDB_HEADER), len(mlflow_database.HEADER)))
+        begin = opened.read(max(len(WANDB_HEADER), len(mlflow_files.HEADER)))
         if begin.startswith(WANDB_HEADER):
             return "wandb"
-        if begin == mlflow_database.HEADER:
+        if begin == mlflow_files.HEADER:
             return "mlflow"
         if begin.startswith(b"PAR1"):
-            return _of_columns(_parquet_columns(path), "parquet")
+            return _of_columns(ParquetTable, path, "parquet")
         opened.seek(0)
         line = opened.readline(MAX_LINE)
     if path.suffix == ".jsonl" or line.startswith(b"{"):
         return _of_object(line)
-    return _of_columns(_csv_columns(path), "csv") if path.suffix in KINDS["csv"].endings else None
+    return _of_columns(CsvTable, path, "csv") if path.suffix in KINDS["csv"].endings else None
 
 
 def _of_object(line: bytes) -> str | None:
@@ -104,25 +120,15 @@ def _of_object(line: bytes) -> str | None:
     return "prime-rl" if "time" in item else None
 
 
-def _of_columns(columns: tuple[str, ...], otherwise: str) -> str | None:
+def _of_columns(table: Callable[[Path], Table], path: Path, otherwise: str) -> str | None:
+    try:
+        columns = table(path).columns
+    except BadSource:
+        return None
     if set(NEEDED) <= set(columns) and otherwise == "parquet":
         return "neptune"
     if headroom_files.is_own(columns):
         return "headroom"
-    if set(wandb_history.OWN) <= set(columns):
+    if set(HISTORY) <= set(columns):
         return "wandb-history"
     return otherwise if columns else None
-
-
-def _parquet_columns(path: Path) -> tuple[str, ...]:
-    try:
-        return ParquetTable(path).columns
-    except BadSource:
-        return ()
-
-
-def _csv_columns(path: Path) -> tuple[str, ...]:
-    try:
-        return csv_file.CsvTable(path).columns
-    except BadSource:
-        return ()

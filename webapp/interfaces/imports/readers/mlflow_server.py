@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from webapp.base import outbound
-from webapp.interfaces.imports.readers.building import check_name
-from webapp.interfaces.imports.readers.mlflow_runs import MAX_METRICS, MlflowRun, Point
+from webapp.interfaces.imports.readers.mlflow_files import MlflowRun, Point
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options
 
 API = "/api/2.0/mlflow/"
@@ -55,7 +54,9 @@ class Server:
     def runs(self, experiments: Mapping[str, str]) -> list[MlflowRun]:
         """Raises BadSource."""
         found: list[MlflowRun] = []
-        for some in _batched(list(experiments), EXPERIMENTS_A_SEARCH):
+        ids = list(experiments)
+        for first in range(0, len(ids), EXPERIMENTS_A_SEARCH):
+            some = ids[first : first + EXPERIMENTS_A_SEARCH]
             body = {"experiment_ids": some, "max_results": RUNS_A_PAGE, "run_view_type": "ACTIVE_ONLY"}
             for one in self._all("POST", "runs/search", "runs", body):
                 if len(found) == MAX_RUNS:
@@ -66,7 +67,9 @@ class Server:
         return found
 
     def _run(self, one: Mapping[str, Any], experiments: Mapping[str, str]) -> MlflowRun:
-        info, data = self._part(one, "info"), one.get("data") or {}
+        info, data = one.get("info"), one.get("data") or {}
+        if not isinstance(info, Mapping):
+            raise BadSource(self.address, None, "A run of the server has no info.")
         tags = _pairs(data, "tags")
         run_id = str(info.get("run_id") or info.get("run_uuid") or "")
         names = sorted(_pairs(data, "metrics"))
@@ -82,10 +85,6 @@ class Server:
         )
 
     def _histories(self, run_id: str, names: list[str]) -> list[Iterator[Point]]:
-        if len(names) > MAX_METRICS:
-            raise BadSource(self.address, None, f"Run {run_id} has more than {MAX_METRICS} metrics.")
-        for name in names:
-            check_name(f"{self.address}, run {run_id}", None, name)
         page = max(100, min(10_000, POINTS_HELD // max(1, len(names))))
         return [self._history(run_id, name, page) for name in names]
 
@@ -141,16 +140,11 @@ class Server:
         return found
 
     def _headers(self) -> dict[str, str]:
-        if self.options.user:
-            pair = base64.b64encode(f"{self.options.user}:{self.options.token}".encode()).decode()
+        token, user = (getattr(self.options, name, "") for name in ("token", "user"))
+        if user:
+            pair = base64.b64encode(f"{user}:{token}".encode()).decode()
             return {"authorization": f"Basic {pair}"}
-        return {"authorization": f"Bearer {self.options.token}"} if self.options.token else {}
-
-    def _part(self, one: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        part = one.get(name)
-        if not isinstance(part, Mapping):
-            raise BadSource(self.address, None, f"A run of the server has no {name}.")
-        return part
+        return {"authorization": f"Bearer {token}"} if token else {}
 
 
 def _pairs(data: Mapping[str, Any], field: str) -> dict[str, str]:
@@ -161,7 +155,3 @@ def _pairs(data: Mapping[str, Any], field: str) -> dict[str, str]:
         for item in items
         if isinstance(item, Mapping) and "key" in item
     }
-
-
-def _batched(items: list[str], size: int) -> Iterator[list[str]]:
-    return (items[begin : begin + size] for begin in range(0, len(items), size))

@@ -7,20 +7,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headroom.adapters.naming import VERL_BESIDE
+from headroom.adapters.naming import VERL_BESIDE, VERL_STEP, VERL_TOKENS
 from webapp.interfaces.imports.readers.building import (
     TOTALS,
-    VERL_STEP,
-    VERL_TOKENS,
     Builder,
     Dialect,
-    devices_of_config,
     number,
     only_pass_rates,
 )
-from webapp.interfaces.imports.readers.found import files_below, inside, line_of, model_of, seed_of
-from webapp.interfaces.imports.readers.parquet_file import ParquetTable
-from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Row
+from webapp.interfaces.imports.readers.rows import (
+    COMPUTE,
+    BadSource,
+    FoundRun,
+    Options,
+    Row,
+    inside,
+    line_of,
+    model_of,
+    seed_of,
+    source_files,
+)
+from webapp.interfaces.imports.readers.table_files import ParquetTable
+from webapp.interfaces.tracking.translate import verl_devices
 
 VALUES = {  # attribute_type of a parameter -> its column
     "float": "float_value", "int": "int_value", "string": "string_value", "bool": "bool_value",
@@ -40,18 +48,16 @@ Cells = Mapping[str, Any]
 def read(path: Path | str, options: Options) -> list[FoundRun]:
     """Every run of an export. Raises BadSource."""
     root = Path(path)
-    files = [root] if root.is_file() else files_below(root, lambda name: name.endswith(".parquet"))
-    if not files:
-        raise BadSource(root.name, None, "There is no .parquet file in this folder.")
+    files = source_files(root, lambda name: name.endswith(".parquet"), ".parquet file")
     runs: dict[tuple[str, str], NeptuneRun] = {}
     for file in sorted(files, key=_by_number):
-        part = Part(file, inside(root, file))
-        for line, cells in part.rows():
+        part = (file, inside(root, file))
+        for line, cells in _rows_of(part):
             run_id, project = cells["run_id"], cells.get("project_id") or ""
             if not run_id:
-                raise BadSource(part.name, line, "This row has no run_id.")
+                raise BadSource(part[1], line, "This row has no run_id.")
             if len(runs) == MAX_RUNS and (project, run_id) not in runs:
-                raise BadSource(part.name, line, f"There are more than {MAX_RUNS} runs.")
+                raise BadSource(part[1], line, f"There are more than {MAX_RUNS} runs.")
             runs.setdefault((project, run_id), NeptuneRun(project, run_id, options)).note(part, line, cells)
     if not runs:
         raise BadSource(root.name, None, "There are no rows.")
@@ -63,21 +69,17 @@ def _by_number(path: Path) -> list[Any]:
     return [int(piece) if piece.isdigit() else piece for piece in re.split(r"(\d+)", path.as_posix())]
 
 
-@dataclass(frozen=True)
-class Part:
-    """One file of the export."""
+Part = tuple[Path, str]  # one file of the export, and its name
 
-    path: Path
-    name: str
 
-    def rows(self) -> Iterator[tuple[int, Cells]]:
-        """Raises BadSource."""
-        table = ParquetTable(self.path, self.name, only=COLUMNS)
-        missing = [name for name in NEEDED if name not in table.columns]
-        if missing:
-            raise BadSource(self.name, None, f"This is no export of Neptune: it has no column {missing[0]}.")
-        for line, _, cells in table.rows():
-            yield line, dict(zip(table.columns, cells, strict=True))
+def _rows_of(part: Part) -> Iterator[tuple[int, Cells]]:
+    """Raises BadSource."""
+    table = ParquetTable(*part, only=COLUMNS)
+    missing = [name for name in NEEDED if name not in table.columns]
+    if missing:
+        raise BadSource(table.file, None, f"This is no export of Neptune: it has no column {missing[0]}.")
+    for line, _, cells in table.rows():
+        yield line, dict(zip(table.columns, cells, strict=True))
 
 
 @dataclass
@@ -113,9 +115,9 @@ class NeptuneRun:
         if time is not None and (self.began is None or time < self.began):
             self.began = time
         if path in self._of_compute():
-            step = Builder(part.name, self.options, []).step(line, cells["step"])
+            step = Builder(part[1], self.options, []).step(line, cells["step"])
             if len(self.compute) >= MAX_COMPUTE_STEPS and step not in self.compute:
-                raise BadSource(part.name, line, f"There are more than {MAX_COMPUTE_STEPS} steps.")
+                raise BadSource(part[1], line, f"There are more than {MAX_COMPUTE_STEPS} steps.")
             self.compute.setdefault(step, {})[path] = _value(part, line, cells)
 
     def _of_compute(self) -> set[str]:
@@ -146,16 +148,16 @@ class NeptuneRun:
     def _rows(self, config: Mapping[str, Any]) -> Iterator[Row]:
         """One for each point of a series, in the order of the export: series after series."""
         builder = Builder(
-            self.parts[0].name,
+            self.parts[0][1],
             self.options,
             self.notes,
-            Dialect(devices=devices_of_config(config), pass_rates=self.pass_rates),
+            Dialect(devices=verl_devices(config), pass_rates=self.pass_rates),
         )
         used = {step: builder.compute(0, step, None, values) for step, values in sorted(self.compute.items())}
         has_hours = any(each["device_hours"] is not None for each in used.values())
         for number_of_part, part in enumerate(self.parts):
-            builder.file = part.name
-            for line, cells in part.rows():
+            builder.file = part[1]
+            for line, cells in _rows_of(part):
                 if (cells["run_id"], cells.get("project_id") or "") != (self.run_id, self.project):
                     continue
                 if cells["attribute_type"] == SERIES:
@@ -181,4 +183,4 @@ def _value(part: Part, line: int, cells: Cells) -> float | None:
     try:
         return None if value is None else number(value)
     except TypeError:
-        raise BadSource(part.name, line, "The value of this point is no number.") from None
+        raise BadSource(part[1], line, "The value of this point is no number.") from None

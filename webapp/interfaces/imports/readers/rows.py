@@ -1,12 +1,26 @@
-"""What every reader of another tracker's files gives: runs, and the rows of each. No Django in this package."""
+"""What every reader of another tracker's files gives: runs, and the rows of each; and what several readers do alike.
 
-from collections.abc import Callable, Iterator, Mapping
+No Django in this package.
+"""
+
+import codecs
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, field_validator
+
+from webapp.interfaces.tracking.translate import param
 
 MAX_NAME_LENGTH = 250
+MAX_NAMES = 2000
+BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 COMPUTE = ("device_hours", "flops", "tokens")
 ROLES = (  # what a column of a table can be; all that none of them names is a metric
     "run",
@@ -69,79 +83,84 @@ class FoundRun:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the person says of a source. Raises ValueError for what no reader could use.
+class Options(BaseModel):
+    """What the person says of a source. Raises ValueError for what no reader could use."""
 
-    columns: role (of ROLES) -> name of the column that has it. For tables only; elsewhere `pass_rate` and
-        `pass_rate_stderr` name metrics as the source calls them.
-    per_row: those of COMPUTE whose column holds the amount of each row, not the total so far.
-    percent: the named pass rate and its standard error are from 0 to 100; stored from 0 to 1.
-    devices: device-hours are devices x time since the run's first row where nothing in the source says them.
-    timezone: of moments that carry no offset ("UTC", "Europe/Berlin"); without it, such moments are refused.
-    name: of the source; names the run where nothing else does.
-    ignore: names of columns, or of metrics as the source calls them, to leave out.
-    experiments: of MLflow: names of those to read; none: all.
-    token, user: for an MLflow server: a bearer token, or with `user` a password. Never part of `as_json`.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    columns: Mapping[str, str] = field(default_factory=dict)
-    per_row: tuple[str, ...] = ()
-    percent: bool = False
-    devices: float | None = None
-    timezone: str = ""
-    name: str = ""
-    experiments: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    token: str = field(default="", repr=False)
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="For tables: role -> name of the column that has it; roles are run, step, time, elapsed, "
+        "device_hours, flops, tokens, pass_rate, pass_rate_stderr, metric and value. Without it the names of the "
+        "columns decide, or the import is refused. For other kinds pass_rate and pass_rate_stderr name metrics.",
+    )
+    per_row: tuple[str, ...] = Field(
+        default_factory=tuple,
+        max_length=3,
+        description="Those of device_hours, flops, tokens that are the amount of each row, not the total so far.",
+    )
+    percent: StrictBool = Field(
+        False,
+        description="The named pass rate and its standard error are in percent, from 0 to 100: they are stored from 0 "
+        "to 1. Never assumed.",
+    )
+    devices: StrictFloat | None = Field(
+        None, allow_inf_nan=False, description="Device-hours are devices x time; null where you do not know."
+    )
+    timezone: str = Field("", max_length=60, description='Of times without an offset, such as "UTC".')
+    name: str = Field("", max_length=120, description="Names the run where nothing in the source does.")
+    experiments: tuple[str, ...] = Field(
+        default_factory=tuple,
+        max_length=MAX_NAMES,
+        description="Of MLflow: names of those to read. None: all.",
+    )
+    ignore: tuple[str, ...] = Field(
+        default_factory=tuple, max_length=MAX_NAMES, description="Names of columns or metrics to leave out."
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _check_columns(cls, columns: dict[str, str]) -> dict[str, str]:
+        if unknown := [role for role in columns if role not in ROLES]:
+            raise ValueError(f"{unknown[0]} is nothing that a column can be")
+        if ("metric" in columns) != ("value" in columns):
+            raise ValueError("a long table has both a column of names and one of values")
+        return columns
+
+    @field_validator("per_row")
+    @classmethod
+    def _check_per_row(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [name for name in names if name not in COMPUTE]:
+            raise ValueError(f"{unknown[0]} is no kind of compute")
+        return names
+
+    @field_validator("devices")
+    @classmethod
+    def _check_devices(cls, devices: float | None) -> float | None:
+        if devices is not None and not 0 < devices <= 1e6:
+            raise ValueError("devices is a number above 0, up to a million")
+        return devices
+
+    @field_validator("timezone")
+    @classmethod
+    def _check_timezone(cls, name: str) -> str:
+        try:
+            if name:
+                ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"{name} is no time zone") from None
+        return name
+
+
+class ServerOptions(Options):
+    """With what opens an MLflow server: a bearer token, or with `user` a password. It is never stored in clear."""
+
+    token: str = Field("", repr=False)
     user: str = ""
 
-    def __post_init__(self) -> None:
-        if unknown := [role for role in self.columns if role not in ROLES]:
-            raise ValueError(f"{unknown[0]} is nothing that a column can be")
-        if unknown := [name for name in self.per_row if name not in COMPUTE]:
-            raise ValueError(f"{unknown[0]} is no kind of compute")
-        if ("metric" in self.columns) != ("value" in self.columns):
-            raise ValueError("a long table has both a column of names and one of values")
-        if self.devices is not None and not 0 < self.devices <= 1e6:
-            raise ValueError("devices is a number above 0, up to a million")
-        _check_timezone(self.timezone)
 
-    def as_json(self) -> dict[str, Any]:
-        """All but the credentials, for `from_json`."""
-        return {
-            "columns": dict(self.columns),
-            "per_row": list(self.per_row),
-            "percent": self.percent,
-            "devices": self.devices,
-            "timezone": self.timezone,
-            "name": self.name,
-            "experiments": list(self.experiments),
-            "ignore": list(self.ignore),
-        }
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any], *, token: str = "", user: str = "") -> "Options":
-        """The inverse of `as_json`. Raises ValueError, also for a key that is none."""
-        lists = {name: tuple(stored[name]) for name in ("per_row", "experiments", "ignore") if name in stored}
-        try:
-            return cls(**{**stored, **lists, "token": token, "user": user})
-        except TypeError as error:
-            raise ValueError(f"these are no options: {error}") from None
-
-
-def _check_timezone(name: str) -> None:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    try:
-        if name:
-            ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{name} is no time zone") from None
-
-
-@dataclass(frozen=True)
-class Preview:
+class Preview(BaseModel):
     """A table's beginning. guess: the mapping that the names suggest, for the person to confirm or change.
 
     asked: those of its roles that nobody takes unless a person confirms them; `guess.percent` is one of these, too.
@@ -169,3 +188,151 @@ class Kind:
     read: Callable[[Path | str, Options], list[FoundRun]]
     preview: Callable[[Path, Options], Preview] | None = None
     in_place: bool = False
+
+
+Item = TypeVar("Item")
+PART = 2**32  # rows of the second file of a run count on from here, of the third from twice as many
+TORN = "ends in the middle of a record, as after a crash; what is whole was read."
+MODEL_NAMES = (
+    "model_name_or_path", "model_name", "model", "actor_rollout_ref/model/path", "actor_rollout_ref.model.path",
+)  # fmt: skip
+MAX_LINE = 4 * 1024 * 1024
+
+
+def files_below(folder: Path, is_wanted: Callable[[str], bool], without: tuple[str, ...] = ()) -> list[Path]:
+    """Files by their names, sorted; links are not followed, folders named in `without` not entered."""
+    found = []
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if name not in without)
+        paths = (Path(parent, name) for name in names if is_wanted(name))
+        found += [path for path in paths if path.is_file() and not path.is_symlink()]
+    return sorted(found)
+
+
+def source_files(root: Path, is_wanted: Callable[[str], bool], what: str) -> list[Path]:
+    """The file itself, or those of a folder by their names. Raises BadSource where there is none."""
+    files = [root] if root.is_file() else files_below(root, is_wanted)
+    if not files:
+        raise BadSource(root.name, None, f"There is no {what} in this folder.")
+    return files
+
+
+def since_1970(seconds: float | None) -> datetime | None:
+    """None for what is no time of a training."""
+    return datetime.fromtimestamp(seconds, UTC) if seconds is not None and 0 < seconds < 1e11 else None
+
+
+def inside(folder: Path, path: Path) -> str:
+    """The name of a file within a source, for people and as a key."""
+    return path.relative_to(folder).as_posix() if path != folder else path.name
+
+
+def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """At most BATCH_ROWS, with BATCH_VALUES or few more. Raises BadSource once what came before the broken place was
+    given."""
+    batch: list[Row] = []
+    values = 0
+    try:
+        for row in rows:
+            batch.append(row)
+            values += len(row.metrics)
+            if len(batch) >= BATCH_ROWS or values >= BATCH_VALUES:
+                yield batch
+                batch, values = [], 0
+    except BadSource:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def broken_run(key: str, error: BadSource) -> FoundRun:
+    """A run that cannot be read, so that the others of its source can."""
+
+    def rows() -> Iterator[Row]:
+        raise error
+        yield  # makes this an iterator
+
+    return FoundRun(key=key, name=key, rows=rows)
+
+
+def line_of(part: int, ordinal: int) -> int:
+    """A row's position in a run of several files, which keeps the order of the files."""
+    return part * PART + ordinal
+
+
+def model_of(config: Mapping[str, Any]) -> str:
+    """The model's name, where a configuration has it under a name that trainers use."""
+    for name in MODEL_NAMES:
+        value = param(config, name)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def seed_of(config: Mapping[str, Any]) -> int | None:
+    value = config.get("seed")
+    try:
+        return int(str(value)) if value is not None and not isinstance(value, bool) else None
+    except ValueError:
+        return None
+
+
+def plain_value(text: str) -> Any:
+    """A parameter that was kept as text: a number, true or false where it is written as one."""
+    if text in ("True", "False", "None"):
+        return {"True": True, "False": False, "None": None}[text]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else text
+
+
+def grouped(items: Iterator[Item], belong: Callable[[list[Item], Item], bool]) -> Iterator[list[Item]]:
+    """Runs of items that belong together."""
+    group: list[Item] = []
+    for item in items:
+        if group and not belong(group, item):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
+
+
+class Lines:
+    """Iterates over lines as text, with their ends. `line`: how many were read; `offset`: bytes of them. Raises
+    BadSource for one that is too long or not UTF-8."""
+
+    def __init__(self, file: str, opened: BinaryIO, offset: int = 0, line: int = 0) -> None:
+        self._file, self._opened = file, opened
+        self.offset, self.line = offset, line
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        raw = self._opened.readline(MAX_LINE + 1)
+        if not raw:
+            raise StopIteration
+        self.offset += len(raw)
+        self.line += 1
+        if len(raw) > MAX_LINE:
+            raise BadSource(self._file, self.line, f"This line is longer than {MAX_LINE} bytes.")
+        if self.line == 1:
+            raw = self._without_mark(raw)
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            raise BadSource(self._file, self.line, "This line is not UTF-8.") from None
+        if "\0" in text:
+            raise BadSource(self._file, self.line, "This line has a null byte: this is no text.")
+        return text
+
+    def _without_mark(self, raw: bytes) -> bytes:
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise BadSource(self._file, 1, "The file is UTF-16; save it as UTF-8.")
+        return raw.removeprefix(codecs.BOM_UTF8)

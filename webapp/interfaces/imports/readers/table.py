@@ -1,14 +1,17 @@
-"""Tables of rows and columns (CSV, Parquet): which column is what, and the rows of each run in them."""
+"""Tables of rows and columns (CSV, Parquet): what their cells say, which column is what, and the rows of each run."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, Protocol
+from math import isfinite
+from typing import Any, Final, Protocol
 
 from headroom.adapters import naming
-from webapp.interfaces.imports.readers import cells as cells_of
 from webapp.interfaces.imports.readers.building import (
     PASS_RATE,
     Builder,
@@ -16,12 +19,90 @@ from webapp.interfaces.imports.readers.building import (
     K,
     Rename,
     check_name,
-    moment,
+    number,
     only_pass_rates,
     shown,
 )
 from webapp.interfaces.imports.readers.guessing import Guess, guess
 from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Preview, Row
+
+EMPTY = frozenset({"", "na", "n/a", "null", "none", "-"})
+WORDS = {"true": 1.0, "false": 0.0}
+PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
+WITH_COMMA = re.compile(r"[+-]?\d[\d.]*,\d+([eE][+-]?\d+)?", re.ASCII)
+NOTHING: Final = float("nan")  # an empty cell, compared by identity
+Bad = Callable[[str], BadSource]
+
+
+def text(cell: Any) -> str:
+    """As a person reads it; empty for nothing."""
+    if cell is None:
+        return ""
+    return (
+        cell.strip()
+        if isinstance(cell, str)
+        else cell.isoformat()
+        if isinstance(cell, datetime)
+        else str(cell)
+    )
+
+
+def is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in EMPTY)
+
+
+def number_of(bad: Bad, name: str, cell: Any) -> float | None:
+    """None where it is not finite. Raises BadSource for what is no number."""
+    if isinstance(cell, str):
+        return _of_text(bad, name, cell.strip())
+    try:
+        return number(float(cell) if isinstance(cell, Decimal) else cell)
+    except TypeError:
+        raise bad(f"{name} is {shown(cell)}, which is no number.") from None
+
+
+def _of_text(bad: Bad, name: str, cell: str) -> float | None:
+    if PLAIN.fullmatch(cell):
+        return number(float(cell))
+    if cell.lower() in WORDS:
+        return WORDS[cell.lower()]
+    if WITH_COMMA.fullmatch(cell):
+        raise bad(f"{name} is {shown(cell)}: numbers have a decimal point, and no comma.")
+    raise bad(f"{name} is {shown(cell)}, which is no number.")
+
+
+class Numbers:
+    """Columns of metrics. One whose first cell is text is left out, and said; later text among numbers is refused."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._is_text: dict[str, bool] = {}
+
+    def of(self, line: int, name: str, cell: Any) -> float | None:
+        """NOTHING for an empty cell and in a column of text. Raises BadSource."""
+        if type(cell) is str and self._is_text.get(name) is False:  # most are plain numbers
+            with suppress(ValueError):
+                plain = float(cell)
+                if isfinite(plain) and "_" not in cell and cell.isascii():
+                    return plain
+        if is_empty(cell) or self._is_text.get(name):
+            return NOTHING
+        if name not in self._is_text:
+            self._is_text[name] = self._begins_with_text(line, name, cell)
+            if self._is_text[name]:
+                return NOTHING
+        return number_of(lambda reason: self._builder.bad(line, reason), name, cell)
+
+    def _begins_with_text(self, line: int, name: str, cell: Any) -> bool:
+        if isinstance(cell, bool | int | float | Decimal):
+            return False
+        if isinstance(cell, str):
+            cell = cell.strip()
+            if PLAIN.fullmatch(cell) or cell.lower() in WORDS or WITH_COMMA.fullmatch(cell):
+                return False
+        self._builder.note(f"{shown(name)} is text ({shown(text(cell), 30)} in line {line}) and left out.")
+        return True
+
 
 MAX_RUNS = 10_000
 MAX_GROUP = 10_000  # rows of one step that are looked at together
@@ -50,13 +131,12 @@ class Span:
 
 def preview(table: Table, options: Options) -> Preview:
     """The beginning of the table, and a guess of its mapping that keeps the rest of `options`."""
-    rows = [[cells_of.text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
+    rows = [[text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
     found = guess(table.columns, rows, options.columns)
-    mapped = replace(
-        options, columns={**found.likely, **found.columns}, percent=options.percent or found.percent
-    )
+    columns = {**found.likely, **found.columns}
+    mapped = options.model_copy(update={"columns": columns, "percent": options.percent or found.percent})
     said = (*found.unclear, *found.remarks)
-    return Preview(table.columns, tuple(tuple(row) for row in rows), mapped, said, tuple(found.likely))
+    return Preview(columns=table.columns, rows=rows, guess=mapped, unclear=said, asked=tuple(found.likely))
 
 
 def found_runs(
@@ -71,7 +151,7 @@ def found_runs(
 
     carry_step: a row without a step belongs to the one before. hidden: columns that are no metrics.
     """
-    options = options if options.columns else replace(options, columns=_guessed(table))
+    options = options if options.columns else options.model_copy(update={"columns": _guessed(table)})
     layout = Layout.of(table, options, hidden)
     spans = _spans(table, layout)
     if not spans:
@@ -80,14 +160,20 @@ def found_runs(
     runs = []
     for run, span in spans.items():
         notes = list(table.notes)
-        reader = RunRows(table, layout, span, run, options, notes, rename, carry_step)
+        dialect = Dialect(
+            rename=rename,
+            pass_rates=span.pass_rates if layout.is_long else None,
+            from_first_step=not layout.roles.keys() & set(COMPUTE),
+        )
+        begin = partial(Builder, table.file, options, notes, dialect)
+        rows = partial(_rows, begin, layout, partial(_own, table, layout, run, span), carry_step)
         pass_rate = options.columns.get("pass_rate", "")
-        runs.append(FoundRun(run, run or default, reader.rows, pass_rate=pass_rate, notes=notes))
+        runs.append(FoundRun(run, run or default, rows, pass_rate=pass_rate, notes=notes))
     return runs
 
 
 def _guessed(table: Table) -> Mapping[str, str]:
-    rows = [[cells_of.text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
+    rows = [[text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
     found: Guess = guess(table.columns, rows, {})
     if found.unclear:
         raise BadSource(table.file, None, f"Say which column is what. {found.unclear[0]}")
@@ -133,7 +219,7 @@ def _spans(table: Table, layout: Layout) -> dict[str, Span]:
         return {"": Span(None, last_line=2**63)} if next(table.rows(), None) else {}
     spans: dict[str, Span] = {}
     for line, position, cells in table.rows():
-        name = "" if run is None else cells_of.text(cells[run])
+        name = "" if run is None else text(cells[run])
         if run is not None and not name:
             raise BadSource(table.file, line, "The run has no name.")
         if name not in spans:
@@ -142,68 +228,51 @@ def _spans(table: Table, layout: Layout) -> dict[str, Span]:
             spans[name] = Span(position)
         spans[name].last_line = line
         if metric is not None:
-            spans[name].pass_rates.update(only_pass_rates([cells_of.text(cells[metric])]))
+            spans[name].pass_rates.update(only_pass_rates([text(cells[metric])]))
     return spans
 
 
-@dataclass
-class RunRows:
-    """The rows of one run of a table."""
+Cells = Iterator[tuple[int, Sequence[Any]]]
 
-    table: Table
-    layout: Layout
-    span: Span
-    run: str
-    options: Options
-    notes: list[str]
-    rename: Rename
-    carry_step: bool
 
-    def rows(self) -> Iterator[Row]:
-        """Raises BadSource."""
-        builder = Builder(
-            self.table.file,
-            self.options,
-            self.notes,
-            Dialect(
-                rename=self.rename,
-                pass_rates=self.span.pass_rates if self.layout.is_long else None,
-                from_first_step=not self.layout.roles.keys() & set(COMPUTE),
-            ),
-        )
-        reader = _Reader(builder, self.layout, self.carry_step)
-        read: Callable = reader.long if self.layout.is_long else reader.wide
-        return read(self._own())
+def _own(table: Table, layout: Layout, run: str, span: Span) -> Cells:
+    """The rows of one run. Raises BadSource."""
+    column = layout.roles.get("run")
+    for line, _, cells in table.rows(span.position):
+        if line > span.last_line:
+            return
+        if column is None or text(cells[column]) == run:
+            yield line, cells
 
-    def _own(self) -> Iterator[tuple[int, Sequence[Any]]]:
-        run = self.layout.roles.get("run")
-        for line, _, cells in self.table.rows(self.span.position):
-            if line > self.span.last_line:
-                return
-            if run is None or cells_of.text(cells[run]) == self.run:
-                yield line, cells
+
+def _rows(
+    begin: Callable[[], Builder], layout: Layout, own: Callable[[], Cells], carry_step: bool
+) -> Iterator[Row]:
+    """Raises BadSource."""
+    reader = _Reader(begin(), layout, carry_step)
+    return reader.long(own()) if layout.is_long else reader.wide(own())
 
 
 class _Reader:
     def __init__(self, builder: Builder, layout: Layout, carry_step: bool) -> None:
         self._builder, self._layout, self._carry_step = builder, layout, carry_step
-        self._columns = cells_of.Numbers(builder)
+        self._columns = Numbers(builder)
         self._position = 0
         self._step = 0
 
-    def wide(self, own: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
+    def wide(self, own: Cells) -> Iterator[Row]:
         for line, cells in own:
             values = {}
             for position, name in self._layout.metrics.items():
                 value = self._columns.of(line, name, cells[position])
-                if value is not cells_of.NOTHING:
+                if value is not NOTHING:
                     values[name] = value
             step, time = self._step_of(line, cells), self._time_of(line, cells)
             compute = self._compute(line, step, time, cells, values)
             metrics = self._builder.metrics(line, values) | self._pass_rate(line, cells)
             yield Row(line, step, time, compute, metrics)
 
-    def long(self, own: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
+    def long(self, own: Cells) -> Iterator[Row]:
         """One row for each line; what they say of compute is looked at together for each step."""
         steps = ((line, self._step_of(line, cells), cells) for line, cells in own)
         for step, group in groupby(steps, key=lambda each: each[1]):
@@ -259,30 +328,24 @@ class _Reader:
         }  # fmt: skip
 
     def _metric(self, line: int, cells: Sequence[Any]) -> dict[str, float | None]:
-        name = cells_of.text(cells[self._layout.roles["metric"]])
+        name = text(cells[self._layout.roles["metric"]])
         value = self._columns.of(line, f"the value of {name}", cells[self._layout.roles["value"]])
-        return {} if value is cells_of.NOTHING else {name: value}
+        return {} if value is NOTHING else {name: value}
 
     def _step_of(self, line: int, cells: Sequence[Any]) -> int:
         self._position += 1
         position = self._layout.roles.get("step")
         if position is None:
             return self._position
-        if not (self._carry_step and cells_of.is_empty(cells[position])):
+        if not (self._carry_step and is_empty(cells[position])):
             self._step = self._builder.step(line, cells[position])
         return self._step
 
     def _time_of(self, line: int, cells: Sequence[Any]) -> datetime | None:
         position = self._layout.roles.get("time")
-        if position is None or cells_of.is_empty(cells[position]):
+        if position is None or is_empty(cells[position]):
             return None
-        cell = cells[position]
-        try:
-            return moment(
-                cell.isoformat() if isinstance(cell, datetime) else cell, self._builder.options.timezone
-            )
-        except ValueError as error:
-            raise self._builder.bad(line, str(error)) from None
+        return self._builder.time(line, cells[position])
 
     def _compute(
         self, line: int, step: int, time: datetime | None, cells: Sequence[Any], values: Mapping[str, Any]
@@ -304,12 +367,12 @@ class _Reader:
             ("pass_rate", self._builder.pass_rate),
             ("pass_rate_stderr", self._builder.stderr),
         ):
-            if role in roles and not cells_of.is_empty(cells[roles[role]]):
+            if role in roles and not is_empty(cells[roles[role]]):
                 found[f"eval/{role}"] = check(line, role, self._amount(line, role, cells))
         return found
 
     def _amount(self, line: int, role: str, cells: Sequence[Any]) -> float | None:
         position = self._layout.roles.get(role)
-        if position is None or cells_of.is_empty(cells[position]):
+        if position is None or is_empty(cells[position]):
             return None
-        return cells_of.number_of(partial(self._builder.bad, line), role, cells[position])
+        return number_of(partial(self._builder.bad, line), role, cells[position])

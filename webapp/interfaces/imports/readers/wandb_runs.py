@@ -4,14 +4,25 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from webapp.interfaces.imports.readers.building import Builder, Dialect, Values, devices_of_config, numbers
-from webapp.interfaces.imports.readers.found import TORN, files_below, inside, line_of, model_of, seed_of
-from webapp.interfaces.imports.readers.framing import DecodeError, WandbRecord, wandb_records
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
+from webapp.interfaces.imports.readers.building import Builder, Dialect, numbers
+from webapp.interfaces.imports.readers.framing import WandbRecord, messages, wandb_records
+from webapp.interfaces.imports.readers.rows import (
+    TORN,
+    BadSource,
+    FoundRun,
+    Options,
+    Row,
+    inside,
+    line_of,
+    model_of,
+    seed_of,
+    since_1970,
+    source_files,
+)
+from webapp.interfaces.tracking.translate import verl_devices
 
 GLOBAL_STEP = "train/global_step"  # of transformers, which logs without a step of its own
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -21,9 +32,7 @@ NO_END = "The file does not say how the run ended: it goes on, or it was killed.
 def read(path: Path | str, options: Options) -> list[FoundRun]:
     """One run for each id, in as many files as it was resumed in. Raises BadSource where there is none."""
     root = Path(path)
-    files = [root] if root.is_file() else files_below(root, lambda name: name.endswith(".wandb"))
-    if not files:
-        raise BadSource(root.name, None, "There is no run-*.wandb in this folder.")
+    files = source_files(root, lambda name: name.endswith(".wandb"), "run-*.wandb")
     runs: dict[str, WandbRun] = {}
     for file in files:
         seen = Seen(file, inside(root, file))
@@ -64,13 +73,8 @@ class Seen:
         """Raises BadSource."""
         self.is_torn = False
         with self.path.open("rb") as opened:
-            for ordinal, data in wandb_records(opened, self.name, self._torn):
-                record = WandbRecord()
-                try:
-                    record.ParseFromString(data)
-                except DecodeError:
-                    raise BadSource(self.name, ordinal, "This record is none of W&B's.") from None
-                yield ordinal, record
+            records = wandb_records(opened, self.name, self._torn)
+            yield from messages(WandbRecord, records, self.name, "none of W&B's")
 
     def _torn(self) -> None:
         self.is_torn = True
@@ -125,9 +129,7 @@ class WandbRun:
         )
 
     def _rows(self, config: Mapping[str, Any]) -> Iterator[Row]:
-        builder = Builder(
-            self.parts[0].name, self.options, self.notes, Dialect(devices=devices_of_config(config))
-        )
+        builder = Builder(self.parts[0].name, self.options, self.notes, Dialect(devices=verl_devices(config)))
         has_global_step = any(part.has_global_step for part in self.parts)
         step = 0
         for number, part in enumerate(self.parts):
@@ -136,11 +138,16 @@ class WandbRun:
                 if record.WhichOneof("one") != "history":
                     continue
                 values, own = _split(record.history)
-                logged = values.get(GLOBAL_STEP) if has_global_step else _own_step(record.history, own)
+                if has_global_step:
+                    logged = values.get(GLOBAL_STEP)
+                else:
+                    logged = record.history.step.num if own.get("_step") is None else own["_step"]
                 step = step if logged is None else builder.step(ordinal, logged)
                 if values:
                     line = line_of(number, ordinal)
-                    yield builder.of_tracker(line, step, _time(own), values, own.get("_runtime"))
+                    yield builder.of_tracker(
+                        line, step, since_1970(own.get("_timestamp")), values, own.get("_runtime")
+                    )
 
 
 def _split(history: Any) -> tuple[dict[str, float | None], dict[str, float | None]]:
@@ -148,18 +155,6 @@ def _split(history: Any) -> tuple[dict[str, float | None], dict[str, float | Non
     values = numbers({_name(item): _value(item) for item in history.item})
     own = {name: value for name, value in values.items() if name.startswith("_")}
     return {name: value for name, value in values.items() if name not in own}, own
-
-
-def _own_step(history: Any, own: Values) -> float | int:
-    step = own.get("_step")
-    return history.step.num if step is None else step
-
-
-def _time(own: Values) -> datetime | None:
-    timestamp = own.get("_timestamp")
-    if timestamp is None or not 0 < timestamp < 1e11:
-        return None
-    return datetime.fromtimestamp(timestamp, UTC)
 
 
 def _name(item: Any) -> str:

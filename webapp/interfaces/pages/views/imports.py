@@ -95,7 +95,7 @@ def _draft(request: HttpRequest, found: Import) -> HttpResponse:
     try:
         if path is None:
             raise InvalidInput("files", "The uploaded file is gone; upload it again.")
-        shown = preview_of(found.kind, path, Options.from_json(found.options))
+        shown = preview_of(found.kind, path, Options(**found.options))
     except InvalidInput as error:
         return render(
             request, "imports/columns.html", {"one": found, "problem": error.message}, status=UNPROCESSABLE

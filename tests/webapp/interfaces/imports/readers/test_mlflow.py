@@ -24,7 +24,7 @@ from tests.webapp.interfaces.imports.readers.reading import (
     written,
 )
 from webapp.interfaces.imports.readers.kinds import guess_kind, read
-from webapp.interfaces.imports.readers.rows import BadSource, Options
+from webapp.interfaces.imports.readers.rows import BadSource, Options, ServerOptions
 
 ANSWERS = json.loads((SAMPLES / "mlflow_server.json").read_text())
 
@@ -103,7 +103,7 @@ def test_every_run_of_a_server(server: Recorded) -> None:
     ],
 )  # fmt: skip
 def test_credentials(server: Recorded, credentials: dict[str, str], header: str | None) -> None:
-    read("mlflow-server", server.address, Options(**credentials))
+    read("mlflow-server", server.address, ServerOptions(**credentials))
     assert {sent for _, sent in server.asked} == {header}
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.interfaces.imports.readers.building import Totals, devices_of_config
+from webapp.interfaces.imports.readers.building import Totals
 from webapp.interfaces.imports.readers.rows import COMPUTE
+from webapp.interfaces.tracking.translate import verl_devices
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 AMOUNTS = st.none() | st.floats(0, 1e9)
@@ -70,4 +71,4 @@ def test_below_0_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_devices_of_verls_configuration(config, devices: float | None) -> None:
-    assert devices_of_config(config) == devices
+    assert verl_devices(config) == devices
