@@ -13,6 +13,7 @@ from typing import Any
 
 from headroom.adapters.beginning import JOURNAL, StepClock, begin
 from headroom.adapters.naming import VERL_BESIDE, of_verl
+from headroom.dumps import Dumps
 from headroom.run import Run
 from headroom.values import to_number
 
@@ -23,7 +24,8 @@ PASS_RATE = re.compile(r"val-core/.+/mean@(\d+)$")
 class VerlLogger:
     """One of `Tracking.logger`: verl calls `log(data=, step=)` with the metrics of each step, and `finish`.
 
-    pass_rate: which metric is the held-out pass rate; by default the only `val-core/.../mean@K`.
+    pass_rate: which metric is the held-out pass rate; by default the only `val-core/.../mean@K`. What verl dumps into
+    `trainer.rollout_data_dir` and `validation_data_dir` are the run's samples.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class VerlLogger:
             "config": config,
             "journal": folder / JOURNAL,
         } | settings
+        folders = {"train": trainer.get("rollout_data_dir"), "eval": trainer.get("validation_data_dir")}
+        self._dumps = [Dumps(Path(each), kind) for kind, each in folders.items() if each]
         self.run: Run | None = None
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
@@ -63,6 +67,8 @@ class VerlLogger:
         compute = {"device_hours": self._clock.device_hours, "tokens": self._tokens}
         metrics = {name: value for name, value in of_verl(data).items() if to_number(value) is not None}
         self.run.log(metrics | self._evaluation(data), step=step, compute=compute)
+        for dumps in self._dumps:
+            dumps.log(self.run)
 
     def _begin(self, after_step: int) -> None:
         is_new = not Path(self._settings["journal"]).exists()
@@ -84,8 +90,11 @@ class VerlLogger:
         return {"eval/pass_rate": data[names[0]]} | ({"eval/k": int(found[1])} if found else {})
 
     def finish(self, exit_code: int = 0) -> None:
-        if self.run is not None:
-            self.run.finish("succeeded" if exit_code == 0 else "failed")
+        if self.run is None:
+            return
+        for dumps in self._dumps:
+            dumps.log(self.run, all_of_them=True)
+        self.run.finish("succeeded" if exit_code == 0 else "failed")
 
 
 def _number(data: Mapping[str, Any], name: str) -> int | float:

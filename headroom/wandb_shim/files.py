@@ -3,14 +3,12 @@
 import atexit
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from headroom.samples import are_samples
 from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.artifact import Artifact
 from headroom.wandb_shim.data_types import Media, Table
@@ -67,10 +65,6 @@ class Files:
                 f"{name!r} is a Histogram, no number: count, min, max, mean and std are kept, bins are not",
             )
             return
-        if isinstance(media, Table) and are_samples(media.columns):
-            words = set(re.split(r"\W|_", name.lower()))
-            kind = "eval" if {"eval", "val", "validation", "test"} & words else "train"
-            self._inner.log_samples(self._step, media, kind=kind)
         if isinstance(media, Table) and any(isinstance(cell, Media) for row in media.data for cell in row):
             warn_once("media in tables", f"pictures and the like in the table {name!r} are not kept")
         with tempfile.TemporaryDirectory(prefix="headroom-media-") as folder:

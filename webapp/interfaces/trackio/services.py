@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from django.db import transaction
@@ -19,6 +20,7 @@ from headroom.adapters.naming import SYSTEM
 from training.records import MAX_STEP, MIN_STEP
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project, User
+from webapp.interfaces import files
 from webapp.interfaces.tracking import client_runs, intake
 from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
 from webapp.interfaces.tracking.groups import ensure_group
@@ -26,7 +28,6 @@ from webapp.interfaces.tracking.intake import locked, rejoin, store_lists
 from webapp.interfaces.tracking.lines import Value, by_moment, to_ms
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, TRANSFORMERS, said_by, to_value
-from webapp.record.artifacts import store
 from webapp.record.runs.models import Record, Run, State
 
 MAX_ID = 64
@@ -249,11 +250,18 @@ def _keep_others(run: Run, found: Read) -> list[str]:
     for name, value in found.others.items():
         content = json.dumps(value).encode()
         try:
-            store.store(run, f"logged/{name}/{found.step}.json", io.BytesIO(content).read, len(content))
+            files.keep(run, _free_path(run, name, found.step), io.BytesIO(content).read, len(content))
         except ServiceError as error:
             log.warning("%s of run %s is not kept: %s", name, run.pk, error)
             left_out.append(name)
     return left_out
+
+
+def _free_path(run: Run, name: str, step: int) -> str:
+    """A line comes once, so what lies there already is another table of this step: TRL logs one of its batch and one of
+    its evaluation under the same name."""
+    paths = (f"logged/{name}{'' if n == 1 else f'-{n}'}/{step}.json" for n in count(1))
+    return next(path for path in paths if not run.artifacts.filter(path=path).exists())
 
 
 @transaction.atomic
