@@ -37,15 +37,22 @@ _KNOWN = {other: name for name, others in NAMES.items() for other in (name, *oth
 
 def named(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with our names for its columns, where another one is known and ours is not there. The only column of a
-    reward function (`accuracy_reward`) is the reward."""
+    reward function (`accuracy_reward`; beside an advantage, as of TRL, whatever its name) is the reward."""
     found: dict[str, Any] = {}
     for name, value in row.items():
         ours = _KNOWN.get(str(name).lower(), str(name))
         found[str(name) if ours != name and (ours in row or ours in found) else ours] = value
-    rewards = [name for name in found if "reward" in name.lower() and "std" not in name.lower()]
-    if "reward" not in found and len(rewards) == 1 and to_number(found[rewards[0]]) is not None:
+    if "reward" not in found and len(rewards := _rewards(found)) == 1:
         found["reward"] = found.pop(rewards[0])
     return found
+
+
+def _rewards(row: Mapping[str, Any]) -> list[str]:
+    """Columns that may be a reward function's."""
+    names = [name for name in row if "reward" in name.lower() and "std" not in name.lower()]
+    if not names and "advantage" in row:
+        names = [name for name in row if name not in _KNOWN and name != "step"]
+    return [name for name in names if to_number(row[name]) is not None]
 
 
 def is_known(column: str) -> bool:

@@ -85,12 +85,8 @@ def responses(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     and other columns than the one before."""
     found = (one for row in rows for one in _unfolded(row))
     first = list(islice(found, LOOKED_AT))
-    if any(are_samples(row) and not _is_number(row["response"]) for row in map(named, first)):
+    if any(are_samples(row) and isinstance(row["prompt"], str | list) for row in map(named, first)):
         yield from map(named, chain(first, found))
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or to_number(value) is not None
 
 
 def _unfolded(row: Row) -> Iterable[Row]:

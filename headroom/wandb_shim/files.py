@@ -1,11 +1,13 @@
 """Files of a run: its folder, artifacts, pictures. They are kept with it."""
 
 import atexit
+import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,6 +36,7 @@ class Files:
         self._inner, self.id = inner, id
         self._step = 0
         self._files: Path | None = None
+        self._media: dict[str, str] = {}  # path -> digest
 
     @property
     def disabled(self) -> bool:
@@ -78,7 +81,13 @@ class Files:
                 warn_once(kind, f"{name!r} is a {kind}, no number, and no file can be made of it: left out")
                 return
             suffix = written.name.removeprefix(stem.name)
-            self._keep_file(written, f"media/{name}_{self._step}{suffix}")
+            self._keep_file(written, self._free_path(name, suffix, written))
+
+    def _free_path(self, name: str, suffix: str, file: Path) -> str:
+        """Of a step's second one of this name another path: TRL logs a table of its batch and one of its evaluation."""
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        paths = (f"media/{name}{'' if n == 1 else f'-{n}'}_{self._step}{suffix}" for n in count(1))
+        return next(path for path in paths if self._media.setdefault(path, digest) == digest)
 
     def _keep_file(self, path: str | os.PathLike[str], name: str) -> None:
         self._inner.log_artifact(str(path), name)

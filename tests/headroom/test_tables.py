@@ -53,6 +53,19 @@ def test_other_values_hold_none(table):
     assert found(table) == []
 
 
+def test_the_only_number_beside_trls_advantage_is_the_reward():
+    row = {"step": 1, "prompt": "1 + 1 =", "completion": "2", "has_two": 1.0, "note": "n", "advantage": 0.5}
+
+    assert found([row]) == [{"step": 1} | ROW | {"note": "n", "advantage": 0.5}]
+
+
+def test_answers_may_be_numbers():
+    """pandas reads them so where MLflow's client adds to a table."""
+    assert found({"columns": ["inputs", "outputs"], "data": [["1 + 1 =", 2]]}) == [
+        {"prompt": "1 + 1 =", "response": 2}
+    ]
+
+
 def test_of_several_reward_functions_none_is_the_reward():
     table = [{"prompt": "p", "completion": "c", "accuracy_reward": 1.0, "format_reward": 0.0}]
 

@@ -227,21 +227,29 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
         fresh and run.state == State.SUCCEEDED  # after a silence
     ):
         rejoin(run, here)
-    values, left_out, last_step = [], [], here.last_step
+    read_lines, last_step = [], here.last_step
     now_ms = _now_ms()
     has_own_steps = said_by(here.params | dict(config or {}), {}).trainer == TRANSFORMERS
     for line in fresh:
         found = read(line, last_step=last_step, now_ms=now_ms, has_own_steps=has_own_steps)
-        values += found.values
-        left_out += [*found.left_out, *_keep_others(run, found)]
+        read_lines.append(found)
         if found.values and not line.is_system:
             last_step = found.values[0].step
-    noted = list(dict.fromkeys([*here.tags.get(client_runs.LEFT_OUT, []), *left_out]))[:MOST_KEPT]
-    if config is not None or noted != here.tags.get(client_runs.LEFT_OUT, []):
-        tags = {client_runs.LEFT_OUT: noted or None}
-        here = client_runs.describe(here, params=config, tags=tags, may_replace=True)
+    if config is not None:
+        here = client_runs.describe(here, params=config, may_replace=True)
         run.refresh_from_db()
-    store_lists(run, here, by_moment(values))
+    store_lists(run, here, by_moment([value for found in read_lines for value in found.values]))
+    run.refresh_from_db()  # the attempt may be another one now
+    _note_left_out(
+        here, [name for found in read_lines for name in [*found.left_out, *_keep_others(run, found)]]
+    )
+
+
+def _note_left_out(here: ClientRun, names: Sequence[str]) -> None:
+    known = here.tags.get(client_runs.LEFT_OUT, [])
+    noted = list(dict.fromkeys([*known, *names]))[:MOST_KEPT]
+    if noted != known:
+        client_runs.describe(here, tags={client_runs.LEFT_OUT: noted})
 
 
 def _keep_others(run: Run, found: Read) -> list[str]:
@@ -250,18 +258,21 @@ def _keep_others(run: Run, found: Read) -> list[str]:
     for name, value in found.others.items():
         content = json.dumps(value).encode()
         try:
-            files.keep(run, _free_path(run, name, found.step), io.BytesIO(content).read, len(content))
+            files.keep(
+                run, _free_path(run, name, found.step, content), io.BytesIO(content).read, len(content)
+            )
         except ServiceError as error:
             log.warning("%s of run %s is not kept: %s", name, run.pk, error)
             left_out.append(name)
     return left_out
 
 
-def _free_path(run: Run, name: str, step: int) -> str:
+def _free_path(run: Run, name: str, step: int, content: bytes) -> str:
     """A line comes once, so what lies there already is another table of this step: TRL logs one of its batch and one of
-    its evaluation under the same name."""
+    its evaluation under the same name. The same content needs no second place."""
+    digest = hashlib.sha256(content).hexdigest()
     paths = (f"logged/{name}{'' if n == 1 else f'-{n}'}/{step}.json" for n in count(1))
-    return next(path for path in paths if not run.artifacts.filter(path=path).exists())
+    return next(path for path in paths if not run.artifacts.filter(path=path).exclude(sha256=digest).exists())
 
 
 @transaction.atomic
