@@ -6,6 +6,8 @@ Of JSON and JSON lines only. Parquet is not opened here: `python -m headroom sam
 import logging
 from pathlib import PurePosixPath
 
+from django.db.models import Max
+
 from headroom import tables
 from training.samples import MOST_STEP
 from webapp.base.errors import ServiceError
@@ -47,7 +49,5 @@ def _take(artifact: Artifact) -> None:
 
 
 def _newest_step(run: Run) -> int:
-    newest = (
-        Record.objects.filter(run=run).order_by("-attempt", "-seq").values_list("step", flat=True).first()
-    )
+    newest = Record.objects.filter(run=run).aggregate(step=Max("step"))["step"]  # the last may be of step 0
     return max(0, min(newest or 0, MOST_STEP))
