@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from headroom.adapters import naming
 from webapp.interfaces.imports.readers.building import (
     Builder,
     Dialect,
+    Rename,
     devices_of_config,
     finite,
     only_pass_rates,
@@ -20,6 +22,7 @@ from webapp.interfaces.imports.readers.found import (
     seed_of,
 )
 from webapp.interfaces.imports.readers.rows import FoundRun, Options, Row
+from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by
 
 STATES = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}
 MAX_METRICS = 10_000
@@ -66,13 +69,23 @@ class MlflowRun:
             notes=self.notes,
         )
 
+    @property
+    def _rename(self) -> Rename:
+        """transformers says by its params that names without a group are its own."""
+        is_transformers = said_by(self.params, {}).trainer == TRANSFORMERS
+        return naming.name_of_transformers if is_transformers else naming.of_tracker
+
     def _rows(self, options: Options, config: Mapping[str, Any]) -> Iterator[Row]:
         """One for all that was logged at a moment, in the order of time; line: the how many-th."""
         builder = Builder(
             self.place,
             options,
             self.notes,
-            Dialect(devices=devices_of_config(config), pass_rates=only_pass_rates(self.metric_names)),
+            Dialect(
+                rename=self._rename,
+                devices=devices_of_config(config),
+                pass_rates=only_pass_rates(self.metric_names),
+            ),
         )
         points = heapq.merge(*self.histories(), key=lambda point: point[:3])
         for line, group in enumerate(grouped(points, _belong), start=1):
