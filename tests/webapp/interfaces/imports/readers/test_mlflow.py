@@ -267,6 +267,7 @@ def test_transformers_names_are_ours_as_they_are_while_it_logs(database: Path) -
         database,
         "INSERT INTO params (key, value, run_uuid) SELECT 'per_device_train_batch_size', '4', run_uuid FROM runs",
         "INSERT INTO params (key, value, run_uuid) SELECT 'gradient_accumulation_steps', '1', run_uuid FROM runs",
+        "DELETE FROM params WHERE key LIKE 'trainer/%'",  # verl's
         "UPDATE metrics SET key = substr(key, 7) WHERE key LIKE 'train/%'",
     )
 
