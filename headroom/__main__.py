@@ -2,6 +2,7 @@
 
 `python -m headroom import KIND PATH...`: have a server read what another tracker wrote.
 `python -m headroom tail FILE`: report what another trainer writes into a file of JSON lines, while it does.
+`python -m headroom samples PATH --run RUN`: give a run the responses that its trainer wrote into a folder.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headroom.beginning import token_from_environment
+from headroom.dumps import add_samples
 from headroom.importing import add_import, add_server
 from headroom.syncing import journals_in, sync
 from headroom.tailing import add_tail
@@ -37,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(do=lambda asked: _sync(asked.folder, asked.url, asked.token, asked.timeout))
     add_import(commands)
     add_tail(commands)
+    add_samples(commands)
     return parser
 
 

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from headroom.values import to_number
 
@@ -13,8 +13,18 @@ KINDS = ("train", "eval")
 # Column -> what other trainers and trackers call it, in lower case.
 NAMES: dict[str, tuple[str, ...]] = {
     "prompt": ("input", "inputs", "question", "query", "prompts", "request"),
-    "response": ("completion", "completions", "output", "outputs", "generation", "generated", "responses"),
-    "answer": ("gts", "ground_truth", "target", "expected", "reference", "solution"),
+    "response": (
+        "completion",
+        "completions",
+        "output",
+        "outputs",
+        "generation",
+        "generated",
+        "responses",
+        "prediction",
+        "predictions",
+    ),
+    "answer": ("gts", "ground_truth", "target", "targets", "expected", "reference", "solution"),
     "prompt_id": ("id", "uid", "problem_id", "example_id"),
     "reward": ("score", "rewards", "scores"),
     "advantage": ("advantages",),
@@ -26,12 +36,28 @@ _KNOWN = {other: name for name, others in NAMES.items() for other in (name, *oth
 
 
 def named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with our names for its columns, where another one is known and ours is not there."""
-    found = {}
+    """The row with our names for its columns, where another one is known and ours is not there. The only column of a
+    reward function (`accuracy_reward`; beside an advantage, as of TRL, whatever its name) is the reward."""
+    found: dict[str, Any] = {}
     for name, value in row.items():
         ours = _KNOWN.get(str(name).lower(), str(name))
         found[str(name) if ours != name and (ours in row or ours in found) else ours] = value
+    if "reward" not in found and len(rewards := _rewards(found)) == 1:
+        found["reward"] = found.pop(rewards[0])
     return found
+
+
+def _rewards(row: Mapping[str, Any]) -> list[str]:
+    """Columns that may be a reward function's."""
+    names = [name for name in row if "reward" in name.lower() and "std" not in name.lower()]
+    if not names and "advantage" in row:
+        names = [name for name in row if name not in _KNOWN and name != "step"]
+    return [name for name in names if to_number(row[name]) is not None]
+
+
+def is_known(column: str) -> bool:
+    """Whether this is a name of a column of samples, ours or another one."""
+    return column.lower() in _KNOWN
 
 
 def are_samples(columns: Iterable[Any]) -> bool:
@@ -58,7 +84,7 @@ def rows_of(rows: Any) -> Iterator[Mapping[str, Any]]:
         yield named(row)
 
 
-def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def write_lines(path: Path | IO[bytes], rows: Iterable[Mapping[str, Any]]) -> int:
     """A row a line; how many. Raises OSError, and what `rows` raises."""
     count = 0
     with gzip.open(path, "wt", encoding="utf-8", errors="replace", compresslevel=5) as file:

@@ -104,11 +104,12 @@ class Server:
         headers = {"Content-Type": "application/octet-stream"}
         self.ask("PUT", f"runs/{run}/artifacts/{quote(name, safe='/')}", content=file, headers=headers)
 
-    def send_samples(self, run: str, name: str, attempt: int, file: BinaryIO) -> None:
-        """Keep responses of a step with a run. name: KIND/STEP."""
+    def send_samples(self, run: str, name: str, attempt: int | None, file: BinaryIO) -> None:
+        """Keep responses of a step with a run. name: KIND/STEP; attempt: None for the run's newest."""
         headers = {"Content-Type": "application/gzip"}
         path = f"runs/{run}/samples/{name}"
-        self.ask("PUT", path, params={"attempt": attempt}, content=file, headers=headers)
+        which = {} if attempt is None else {"attempt": attempt}
+        self.ask("PUT", path, params=which, content=file, headers=headers)
 
     def again(self) -> "Server":
         """Another connection, for another thread."""

@@ -118,7 +118,7 @@ def _row(given: Mapping[str, Any]) -> dict[str, Any]:
     row = named(given)
     made = {name: _value(name, row.get(name)) for name in KINDS_OF_VALUES}
     response = row.get("response")
-    made["characters"] = made["characters"] or (len(response) if isinstance(response, str) else 0)
+    made["characters"] = made["characters"] or (0 if response is None else len(_text(response)))
     if not made["prompt_id"]:
         made["prompt_id"] = hashlib.sha256(made["prompt"].encode()).hexdigest()[:12]
     if made["judged"] is None:

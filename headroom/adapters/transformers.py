@@ -14,6 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from headroom.adapters.beginning import JOURNAL, StepClock, begin
 from headroom.adapters.naming import of_transformers
+from headroom.dumps import Dumps
 from headroom.run import Run
 from headroom.values import to_number
 
@@ -28,7 +29,8 @@ class HeadroomCallback(TrainerCallback):
     (task, model, project, name, url, token, mode, ...). Seed and devices are those of the trainer's arguments.
 
     The journal lies in the trainer's output folder, so that a training that resumes from a checkpoint goes on with the
-    same run as its next attempt. Where the server cannot make the run at the start, the training goes on offline.
+    same run as its next attempt. Where the server cannot make the run at the start, the training goes on offline. With
+    TRL's `log_completions` the completions are the run's samples.
     """
 
     def __init__(self, pass_rate: str | None = None, **settings: Any) -> None:
@@ -39,6 +41,7 @@ class HeadroomCallback(TrainerCallback):
         self._tokens: int | float | None = None
         self._n_prompts: int | None = None
         self._said = False
+        self._completions: Dumps | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -58,6 +61,8 @@ class HeadroomCallback(TrainerCallback):
             | self._settings
         )
         self._clock = StepClock(args.world_size, self.run.compute["device_hours"] or 0.0)
+        if getattr(args, "log_completions", False):  # of TRL, which writes a step's after it was logged
+            self._completions = Dumps(Path(args.output_dir or ".") / "completions", "train")
 
     def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
         self._clock.start()
@@ -87,6 +92,8 @@ class HeadroomCallback(TrainerCallback):
         }
         self.run.log(metrics, step=state.global_step, compute=known)
         self._log_pass_rate(args, state, logs, kwargs.get("eval_dataloader"))
+        if self._completions is not None:
+            self._completions.log(self.run)
 
     def _log_pass_rate(
         self, args: TrainingArguments, state: TrainerState, logs: Mapping[str, Any], loader: Any
@@ -105,6 +112,8 @@ class HeadroomCallback(TrainerCallback):
             )
 
     def on_train_end(self, *args: Any, **kwargs: Any) -> None:
+        if self.run is not None and self._completions is not None:
+            self._completions.log(self.run, all_of_them=True)
         if self.run is not None:
             self.run.finish()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from headroom.adapters.beginning import JOURNAL, begin
 from headroom.adapters.naming import VERL_PASS_RATE, VERL_STEP, VERL_TOKENS, of_verl, verl_seconds
+from headroom.dumps import Dumps
 from headroom.run import Run
 from headroom.values import to_number
 
@@ -50,7 +51,8 @@ def evaluation(values: Mapping[str, Any], named: str | None) -> tuple[dict[str, 
 class VerlLogger:
     """One of `Tracking.logger`: verl calls `log(data=, step=)` with the metrics of each step, and `finish`.
 
-    pass_rate: which metric is the held-out pass rate; by default the only `val-core/.../mean@K`.
+    pass_rate: which metric is the held-out pass rate; by default the only `val-core/.../mean@K`. What verl dumps into
+    `trainer.rollout_data_dir` and `validation_data_dir` are the run's samples.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class VerlLogger:
             "config": config,
             "journal": folder / JOURNAL,
         } | settings
+        folders = {"train": trainer.get("rollout_data_dir"), "eval": trainer.get("validation_data_dir")}
+        self._dumps = [Dumps(Path(each), kind) for kind, each in folders.items() if each]
         self.run: Run | None = None
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
@@ -85,6 +89,8 @@ class VerlLogger:
         self._meter.add(numbers)
         found, _ = evaluation(data, self._pass_rate)
         self.run.log(of_verl(numbers) | found, step=step, compute=self._meter.compute)
+        for dumps in self._dumps:
+            dumps.log(self.run)
 
     def _begin(self, after_step: int) -> None:
         is_new = not Path(self._settings["journal"]).exists()
@@ -93,8 +99,11 @@ class VerlLogger:
         self._meter = Meter(self._devices, {name: used or 0.0 for name, used in self.run.compute.items()})
 
     def finish(self, exit_code: int = 0) -> None:
-        if self.run is not None:
-            self.run.finish("succeeded" if exit_code == 0 else "failed")
+        if self.run is None:
+            return
+        for dumps in self._dumps:
+            dumps.log(self.run, all_of_them=True)
+        self.run.finish("succeeded" if exit_code == 0 else "failed")
 
 
 def register() -> None:

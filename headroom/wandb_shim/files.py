@@ -4,18 +4,17 @@ import atexit
 import hashlib
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Self
 
-from headroom.samples import are_samples
 from headroom.wandb_shim.accepted import Accepting, warn_once
 from headroom.wandb_shim.data_types import Media, Table
 
@@ -191,6 +190,7 @@ class Files(Accepting):
         self._inner, self.id = inner, id
         self._step = 0
         self._files: Path | None = None
+        self._media: dict[str, str] = {}  # path -> digest
 
     @property
     def disabled(self) -> bool:
@@ -222,10 +222,6 @@ class Files(Accepting):
                 f"{name!r} is a Histogram, no number: count, min, max, mean and std are kept, bins are not",
             )
             return
-        if isinstance(media, Table) and are_samples(media.columns):
-            words = set(re.split(r"\W|_", name.lower()))
-            kind = "eval" if {"eval", "val", "validation", "test"} & words else "train"
-            self._inner.log_samples(self._step, media, kind=kind)
         if isinstance(media, Table) and any(isinstance(cell, Media) for row in media.data for cell in row):
             warn_once("media in tables", f"pictures and the like in the table {name!r} are not kept")
         with tempfile.TemporaryDirectory(prefix="headroom-media-") as folder:
@@ -239,7 +235,13 @@ class Files(Accepting):
                 warn_once(kind, f"{name!r} is a {kind}, no number, and no file can be made of it: left out")
                 return
             suffix = written.name.removeprefix(stem.name)
-            self._keep_file(written, f"media/{name}_{self._step}{suffix}")
+            self._keep_file(written, self._free_path(name, suffix, written))
+
+    def _free_path(self, name: str, suffix: str, file: Path) -> str:
+        """Of a step's second one of this name another path: TRL logs a table of its batch and one of its evaluation."""
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        paths = (f"media/{name}{'' if n == 1 else f'-{n}'}_{self._step}{suffix}" for n in count(1))
+        return next(path for path in paths if self._media.setdefault(path, digest) == digest)
 
     def _keep_file(self, path: str | os.PathLike[str], name: str) -> None:
         self._inner.log_artifact(str(path), name)

@@ -43,6 +43,7 @@ _STORE = (
 )
 _POSTGRESQL = ("tests/headroom/test_mlflow_store.py::test_a_postgresql_store_is_copied", "postgresql")
 _TAIL = ("tests/headroom/test_tailing.py::test_the_command", '"tail"')
+_SAMPLES = ("tests/headroom/test_dumps.py::test_a_folder_of_dumps", '"samples"')
 _SYNC = ("tests/headroom/test_syncing.py::test_the_command", '"sync"')
 _STUDY = (
     "tests/training/study/test_command.py::test_a_check_says_what_would_run",
@@ -102,6 +103,7 @@ ELSEWHERE = {
     "python -m headroom tail FILE --devices 8 --task gsm8k --url https://headroom.example": _TAIL,
     "python -m headroom tail metrics.jsonl --devices 8 --task gsm8k --url https://headroom.example": _TAIL,
     "python -m headroom sync FOLDER --url https://headroom.example": _SYNC,
+    "python -m headroom samples rollouts/ --run RUN --url https://headroom.example": _SAMPLES,
     "make up": _UP,
     "python manage.py run_study FILE.yaml --check": _STUDY,
     "python manage.py run_study FILE.yaml --nice 19": _STUDY,

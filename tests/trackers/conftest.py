@@ -47,6 +47,14 @@ class Headroom:
         found = self.get(f"runs/{self.run(name)['id']}/curve", metric=metric, x=x)["points"]
         return [(point["compute"], point["value"]) for point in found]
 
+    def samples(self, name: str) -> list[tuple[str, int, int]]:
+        """(kind, step, responses) of the run of this name."""
+        found = self.get(f"runs/{self.run(name)['id']}/samples", limit=500)["items"]
+        return [(one["kind"], one["step"], one["rows"]) for one in found]
+
+    def responses(self, name: str, kind: str, step: int) -> list[dict[str, Any]]:
+        return self.get(f"runs/{self.run(name)['id']}/samples/{kind}/{step}")["items"]
+
     def kill(self) -> None:
         """Kill the web server, and wait until it is there again."""
         assert self.process.stdin and self.process.stdout

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlflow
 import pytest
@@ -319,3 +320,26 @@ def test_what_headroom_does_not_keep_is_refused_as_mlflow_does(headroom: Headroo
         ask(MlflowClient())
 
     assert error.value.error_code == "ENDPOINT_NOT_FOUND"
+
+
+def test_tables_of_responses_are_samples(headroom: Headroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas as pd
+
+    counts_words = SimpleNamespace(encode=str.split)  # tiktoken would fetch its vocabulary
+    monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(get_encoding=lambda name: counts_words))
+
+    answers = pd.DataFrame(
+        {"inputs": ["1 + 1 =", "2 + 2 ="], "outputs": ["2", "5"], "ground_truth": ["2", "4"]}
+    )
+    with mlflow.start_run(run_name="with tables"):
+        for step in (10, 20):
+            mlflow.log_metric("loss", 1 / step, step=step)
+            mlflow.log_table(answers.assign(step=step), "completions.json")  # it grows
+        mlflow.log_table(pd.DataFrame({"lr": [1e-6], "loss": [0.5]}), "numbers.json")
+        mlflow.models.evaluate(
+            data=answers, predictions="outputs", targets="ground_truth", model_type="question-answering",
+        )  # fmt: skip
+
+    assert headroom.samples("with tables") == [("eval", 20, 2), ("train", 10, 2), ("train", 20, 2)]
+    (first, second) = headroom.responses("with tables", "eval", 20)
+    assert (first["prompt"], first["response"], second["answer"]) == ("1 + 1 =", "2", "4")

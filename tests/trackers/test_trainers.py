@@ -29,7 +29,7 @@ def train(folder: Path, report_to: str, name: str, *, steps: int, resume: bool =
         output_dir=str(folder / "out"), max_steps=steps, logging_steps=1, eval_strategy="steps", eval_steps=2,
         save_steps=2, per_device_train_batch_size=4, per_device_eval_batch_size=4, num_generations=4,
         max_completion_length=4, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[report_to],
-        run_name=name, disable_tqdm=True, dataloader_pin_memory=False, seed=5,
+        run_name=name, disable_tqdm=True, dataloader_pin_memory=False, seed=5, log_completions=True,
     )  # fmt: skip
     trainer = GRPOTrainer(
         model, has_an_a, config, train_dataset=rows, eval_dataset=rows.select(range(4)),
@@ -76,6 +76,15 @@ def test_grpo_of_trl_through_trackio(headroom: Headroom, tmp_path: Path) -> None
     assert steps_of(headroom.curve("grpo through trackio", "train/reward")) == [1, 2, 3]
     detail = headroom.run("grpo through trackio")
     assert detail["seed"] == 5 and detail["config"]["max_steps"] == 3
+    check_completions(headroom, "grpo through trackio")
+
+
+def check_completions(headroom: Headroom, name: str) -> None:
+    """TRL says of no table whether it is of a batch or of an evaluation, so those of one step stand together."""
+    assert headroom.samples(name) == [("train", 1, 4), ("train", 2, 8), ("train", 3, 8)]
+    for response in headroom.responses(name, "train", 1):
+        assert response["prompt"] == "a+b=" and response["advantage"] is not None
+        assert response["reward"] == float("a" in response["response"])
 
 
 def test_grpo_of_trl_through_wandb(headroom: Headroom, tmp_path: Path) -> None:
@@ -90,6 +99,7 @@ def test_grpo_of_trl_through_wandb(headroom: Headroom, tmp_path: Path) -> None:
 
     assert steps_of(headroom.curve("grpo through wandb", "train/reward")) == [1, 2, 3]
     assert steps_of(headroom.curve("grpo through wandb", "eval/rewards/has_an_a/mean")) == [2, 3]
+    check_completions(headroom, "grpo through wandb")
     detail = headroom.run("grpo through wandb")
     assert detail["state"] == "succeeded" and detail["config"]["max_steps"] == 3
     assert detail["config"]["wandb"]["summary"]["train_runtime"] > 0
@@ -147,3 +157,41 @@ def test_verls_tracking_through_wandb(headroom: Headroom) -> None:
     detail = headroom.run("verl through wandb")
     assert (detail["state"], detail["task"]) == ("succeeded", "verl's project")
     assert detail["config"]["trainer"]["n_gpus_per_node"] == 8
+
+
+GENERATIONS = [("1 + 1 =", "2", 1.0), ("1 + 1 =", "3", 0.0)]
+
+
+def log_generations(backend: str, name: str) -> None:
+    from verl.utils.tracking import Tracking, ValidationGenerationsLogger
+
+    tracking, generations = Tracking("verl's project", name, [backend], VERL), ValidationGenerationsLogger()
+    for step in (1, 2):
+        tracking.log(STEP, step=step)
+        generations.log([backend], GENERATIONS, step)
+    tracking.finish()
+
+
+def check_generations(headroom: Headroom, name: str) -> None:
+    assert headroom.samples(name) == [("eval", 1, 2), ("eval", 2, 2)]
+    for step in (1, 2):
+        found = headroom.responses(name, "eval", step)
+        assert [(one["prompt"], one["response"], one["reward"]) for one in found] == GENERATIONS
+
+
+@pytest.mark.usefixtures("mlflow_env")
+def test_validation_generations_of_verl_through_mlflow(headroom: Headroom) -> None:
+    log_generations("mlflow", "generations through mlflow")
+    check_generations(headroom, "generations through mlflow")
+
+
+@pytest.mark.usefixtures("trackio_env")
+def test_validation_generations_of_verl_through_trackio(headroom: Headroom) -> None:
+    log_generations("trackio", "generations through trackio")
+    check_generations(headroom, "generations through trackio")
+
+
+@pytest.mark.usefixtures("wandb_env")
+def test_validation_generations_of_verl_through_wandb(headroom: Headroom) -> None:
+    log_generations("wandb", "generations through wandb")
+    check_generations(headroom, "generations through wandb")

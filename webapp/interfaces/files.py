@@ -1,4 +1,7 @@
-"""A run's files over HTTP: an upload is streamed to the disk, a download is never more than bytes to a browser."""
+"""A run's files over HTTP: an upload is streamed to the disk, a download is never more than bytes to a browser.
+
+A table of responses is read as samples of the run, besides.
+"""
 
 from functools import partial
 
@@ -8,11 +11,19 @@ from webapp.base.errors import InvalidInput
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.runs.models import Run
+from webapp.record.samples.tables import take_responses
 
 
 def upload(request: HttpRequest, run: Run, path: str) -> Artifact:
     """Keep the body of a request as a file of the run. Raises what `webapp.record.artifacts.store.store` raises."""
-    return store.store(run, path, *body_of(request))
+    return keep(run, path, *body_of(request))
+
+
+def keep(run: Run, path: str, read: store.Read, size: int | None) -> Artifact:
+    """Keep a file that a client logs, and what responses it holds. Raises what `store.store` raises."""
+    artifact = store.store(run, path, read, size)
+    take_responses(artifact)
+    return artifact
 
 
 def body_of(request: HttpRequest) -> tuple[store.Read, int | None]:

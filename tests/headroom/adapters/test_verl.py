@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headroom.adapters.verl import VerlLogger
+from headroom.dumps import Dumps
 from tests.headroom.fake_server import FakeServer
 
 STEP = {
@@ -79,3 +80,18 @@ def test_of_two_data_sets_the_pass_rate_has_to_be_named(make, server: FakeServer
 
     (record,) = server.records.values()
     assert record["metrics"].get("eval/pass_rate") == found
+
+
+def test_dumps_are_samples_once_they_are_whole(make, server: FakeServer, tmp_path: Path) -> None:
+    folder = tmp_path / "rollouts"
+    folder.mkdir()
+    (folder / "0.jsonl").write_text('{"input": "of", "output": "before"}\n')
+    logger = make()
+    logger._dumps = [Dumps(folder, "train")]
+    for step in (1, 2):
+        row = {"input": "1+1", "output": "2", "score": 1.0, "step": step}
+        (folder / f"{step}.jsonl").write_text(json.dumps(row) + "\n")
+        logger.log(STEP, step=step)
+    logger.finish()
+
+    assert [name for _, name in server.files] == ["train/1?attempt=1", "train/2?attempt=1"]

@@ -10,7 +10,6 @@ import pytest
 
 import headroom.wandb_shim as wandb
 from headroom.run import Run
-from headroom.samples import rows_of
 from tests.headroom.wandb_shim.conftest import logged, said
 
 np = pytest.importorskip("numpy")
@@ -55,21 +54,6 @@ def test_a_table_is_put_together_and_read() -> None:
     assert (
         wandb.Table(dataframe=Frame()).data == wandb.Table(data=Frame()).data == [["1+1", 1.0], ["2+2", 0.0]]
     )
-
-
-def test_a_table_of_responses_is_samples_too(kept: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Any] = []
-    keep = lambda run, step, rows, kind: found.append((step, kind, list(rows_of(rows))))
-    monkeypatch.setattr(Run, "log_samples", keep)
-    wandb.init()
-    table = wandb.Table(columns=["prompt", "completion", "score"], data=[["1+1", "2", 1.0]])
-    wandb.log({"val/generations": table, "completions": table, "numbers": wandb.Table(columns=["a"])}, step=7)
-
-    row = {"prompt": "1+1", "response": "2", "reward": 1.0}
-    assert found == [(7, "eval", [row]), (7, "train", [row])]
-    assert sorted(kept) == [
-        "media/completions_7.table.json", "media/numbers_7.table.json", "media/val/generations_7.table.json",
-    ]  # fmt: skip
 
 
 def test_of_a_table_rows_and_columns_of_numbers_are_recorded() -> None:

@@ -71,6 +71,18 @@ def test_files_are_kept_with_the_run() -> None:
 
 
 @pytest.mark.usefixtures("online")
+def test_a_table_of_responses_is_samples_too() -> None:
+    with wandb.init(project="files") as run:
+        for step in (3, 6):
+            table = wandb.Table(columns=["prompt", "completion", "score"], data=[["1+1", "2", 1.0]])
+            run.log({"val/generations": table, "completions": table}, step=step)
+
+    (stored,) = Run.objects.all()
+    kept = stored.samples.order_by("kind", "step").values_list("kind", "step", "rows")
+    assert list(kept) == [("eval", 3, 1), ("eval", 6, 1), ("train", 3, 1), ("train", 6, 1)]
+
+
+@pytest.mark.usefixtures("online")
 def test_the_api_reads_runs_as_scripts_of_wandb_do() -> None:
     ids = [train(seed) for seed in (1, 2)]
     with pytest.raises(ZeroDivisionError), wandb.init(project="other") as run:

@@ -189,7 +189,7 @@ def unknown_in(run: Run, seen: Collection[str]) -> list[str]:
             "Compute is not known: no device-hours, FLOPs or tokens. Curves are drawn over steps only."
         )
     metrics = Series.objects.filter(run=run).order_by("metric").values_list("metric", flat=True)
-    if not any(is_pass_rate(metric) for metric in metrics):
+    if seen and not any(is_pass_rate(metric) for metric in metrics):
         sentences.append("No metric is named as the pass rate, so that nothing is fitted.")
         if like := [metric for metric in metrics if PASS_RATE_LIKE.fullmatch(metric)]:
             sentences.append(

@@ -26,6 +26,7 @@ from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.artifacts.store import Received
 from webapp.record.runs.models import Run
+from webapp.record.samples.tables import take_responses
 
 LATEST = "latest"
 MOST_FILES = 10_000  # of an artifact, and of a request
@@ -43,7 +44,7 @@ def keep_media(project: Project, user: User | None, uploads: Sequence[Any]) -> N
             raise InvalidInput(place, f"{place} must be an object.")
         file, name = _uploaded(project, entry, place)
         run, path = _place(project, user, entry, place, name)
-        store.keep(run, path, file)
+        take_responses(store.keep(run, path, file))
 
 
 def _place(project: Project, user: User | None, entry: Given, place: str, name: str) -> tuple[Run, str]:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from django.db import transaction
@@ -19,6 +20,7 @@ from headroom.adapters.naming import SYSTEM
 from training.records import MAX_STEP, MIN_STEP
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project, User
+from webapp.interfaces import files
 from webapp.interfaces.tracking import client_runs, intake
 from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
 from webapp.interfaces.tracking.groups import ensure_group
@@ -26,7 +28,6 @@ from webapp.interfaces.tracking.intake import locked, rejoin, store_lists
 from webapp.interfaces.tracking.lines import Value, by_moment, to_ms
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, TRANSFORMERS, said_by, to_value
-from webapp.record.artifacts import store
 from webapp.record.runs.models import Record, Run, State
 
 MAX_ID = 64
@@ -226,21 +227,29 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
         fresh and run.state == State.SUCCEEDED  # after a silence
     ):
         rejoin(run, here)
-    values, left_out, last_step = [], [], here.last_step
+    read_lines, last_step = [], here.last_step
     now_ms = _now_ms()
     has_own_steps = said_by(here.params | dict(config or {}), {}).trainer == TRANSFORMERS
     for line in fresh:
         found = read(line, last_step=last_step, now_ms=now_ms, has_own_steps=has_own_steps)
-        values += found.values
-        left_out += [*found.left_out, *_keep_others(run, found)]
+        read_lines.append(found)
         if found.values and not line.is_system:
             last_step = found.values[0].step
-    noted = list(dict.fromkeys([*here.tags.get(client_runs.LEFT_OUT, []), *left_out]))[:MOST_KEPT]
-    if config is not None or noted != here.tags.get(client_runs.LEFT_OUT, []):
-        tags = {client_runs.LEFT_OUT: noted or None}
-        here = client_runs.describe(here, params=config, tags=tags, may_replace=True)
+    if config is not None:
+        here = client_runs.describe(here, params=config, may_replace=True)
         run.refresh_from_db()
-    store_lists(run, here, by_moment(values))
+    store_lists(run, here, by_moment([value for found in read_lines for value in found.values]))
+    run.refresh_from_db()  # the attempt may be another one now
+    _note_left_out(
+        here, [name for found in read_lines for name in [*found.left_out, *_keep_others(run, found)]]
+    )
+
+
+def _note_left_out(here: ClientRun, names: Sequence[str]) -> None:
+    known = here.tags.get(client_runs.LEFT_OUT, [])
+    noted = list(dict.fromkeys([*known, *names]))[:MOST_KEPT]
+    if noted != known:
+        client_runs.describe(here, tags={client_runs.LEFT_OUT: noted})
 
 
 def _keep_others(run: Run, found: Read) -> list[str]:
@@ -249,11 +258,21 @@ def _keep_others(run: Run, found: Read) -> list[str]:
     for name, value in found.others.items():
         content = json.dumps(value).encode()
         try:
-            store.store(run, f"logged/{name}/{found.step}.json", io.BytesIO(content).read, len(content))
+            files.keep(
+                run, _free_path(run, name, found.step, content), io.BytesIO(content).read, len(content)
+            )
         except ServiceError as error:
             log.warning("%s of run %s is not kept: %s", name, run.pk, error)
             left_out.append(name)
     return left_out
+
+
+def _free_path(run: Run, name: str, step: int, content: bytes) -> str:
+    """A line comes once, so what lies there already is another table of this step: TRL logs one of its batch and one of
+    its evaluation under the same name. The same content needs no second place."""
+    digest = hashlib.sha256(content).hexdigest()
+    paths = (f"logged/{name}{'' if n == 1 else f'-{n}'}/{step}.json" for n in count(1))
+    return next(path for path in paths if not run.artifacts.filter(path=path).exclude(sha256=digest).exists())
 
 
 @transaction.atomic

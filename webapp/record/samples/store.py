@@ -7,7 +7,7 @@ What clients send is never opened as Parquet: its rows are read as JSON and writ
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,25 +56,49 @@ def keep(run: Run, kind: str, step: int, attempt: int, read: Read) -> SampleFile
     What an earlier attempt sends late changes nothing. Raises InvalidInput naming the line that is none, TooLarge, 507
     where the disk has no room, and NotFound where the run is gone.
     """
+    return keep_rows(run, kind, step, attempt, _rows(_lines(_unpacked(read))))
+
+
+def keep_rows(
+    run: Run, kind: str, step: int, attempt: int, rows: Iterable[Mapping[str, Any]], *, table: str = ""
+) -> SampleFile:
+    """Keep rows as the run's samples of a step; of a `table` of that name beside what others have. Raises what `rows`
+    raises, InvalidInput (507) where the disk has no room, and NotFound where the run is gone."""
     path = path_of(run.pk, kind, step)
     check_room(0, "samples")
-    prepared = samples.prepare(_rows(_lines(_unpacked(read))))
-    prompts = samples.by_prompt(prepared.rows)
-    indexed = {key: prompts[key] for key in list(prompts)[:MOST_INDEXED]}
+    prepared = samples.prepare(_named(rows, table))
     with transaction.atomic():
         if not Run.objects.select_for_update(no_key=True).filter(pk=run.pk).exists():
             raise NotFound(f"There is no run {run.pk}.")
         before = run.samples.filter(kind=kind, step=step).first()
         if before is not None and before.attempt > attempt:
             return before
+        if table and before is not None and before.attempt == attempt and (others := _beside(path, table)):
+            together = samples.prepare([*others, *prepared.rows])
+            prepared = samples.Prepared(together.rows, together.left_out + prepared.left_out)
+        prompts = samples.by_prompt(prepared.rows)
         samples.write(path.parent, kind, step, prepared.rows)
         values = {
-            "attempt": attempt, "rows": len(prepared.rows), "left_out": prepared.left_out, "prompts": indexed,
-            "size": path.stat().st_size,
+            "attempt": attempt, "rows": len(prepared.rows), "left_out": prepared.left_out,
+            "prompts": {key: prompts[key] for key in list(prompts)[:MOST_INDEXED]}, "size": path.stat().st_size,
         }  # fmt: skip
         kept, _ = run.samples.update_or_create(kind=kind, step=step, defaults=values)
         _thin(run, kind)
     return kept
+
+
+def _named(rows: Iterable[Mapping[str, Any]], table: str) -> Iterator[Mapping[str, Any]]:
+    for row in rows:
+        yield {**row, "part": f"{table} {row.get('part') or ''}".strip()} if table else row
+
+
+def _beside(path: Path, table: str) -> list[dict[str, Any]]:
+    """Rows of other tables, and of none."""
+    try:
+        rows, _ = samples.read(path)
+    except (FileNotFoundError, samples.SamplesError):
+        return []
+    return [row for row in rows if row["part"] != table and not row["part"].startswith(f"{table} ")]
 
 
 def _thin(run: Run, kind: str) -> None:

@@ -1,11 +1,13 @@
 """/api/2.0/mlflow-artifacts: files of runs and of models that MLflow's clients log."""
 
 import io
+import json
 
 import pytest
 
 from tests.webapp.interfaces.mlflow.conftest import Mlflow
 from webapp.record.artifacts.models import Artifact
+from webapp.record.samples.models import SampleFile
 
 ROOT = "/api/2.0/mlflow-artifacts/artifacts"
 
@@ -144,3 +146,14 @@ def test_an_empty_file_comes_in_chunks(mlflow, address):
     )
 
     assert answer.status_code == 200 and content(mlflow, f"{address}/empty") == b""
+
+
+def test_a_table_of_responses_is_samples_of_the_newest_step(mlflow, run_id, address):
+    mlflow.post("runs/log-metric", run_id=run_id, key="loss", value=1, step=40, timestamp=1)
+    table = {"columns": ["inputs", "outputs", "note"], "data": [["1 + 1 =", "2", "n"]]}
+
+    put(mlflow, f"{address}/eval_results_table.json", json.dumps(table).encode())
+    put(mlflow, f"{address}/numbers.json", b'{"columns": ["x"], "data": [[1]]}')
+
+    (file,) = SampleFile.objects.all()
+    assert (file.kind, file.step, file.rows, file.run.artifacts.count()) == ("eval", 40, 1, 2)

@@ -10,6 +10,8 @@ from tests.webapp.interfaces.trackio.conftest import Trackio
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.runs.models import Run
+from webapp.record.samples.models import SampleFile
+from webapp.record.samples.selectors import rows_of
 
 
 def upload(client, name, content):
@@ -47,6 +49,21 @@ def test_pictures_are_kept_with_their_run_also_before_its_first_line(trackio):
         "logged/sample/3.json": b'{"_type": "trackio.image", "file_path": "grpo/first/3/0a1b.png"}',
     }
     assert "left_out" not in run.config["logged_through"]
+
+
+def test_tables_of_responses_are_samples_and_two_of_one_step_stay_two(trackio):
+    def table(response):
+        row = {"step": 7, "prompt": "1 + 1 =", "completion": response, "accuracy_reward": 1.0}
+        return {"_type": "trackio.table", "_value": [row]}
+
+    line = trackio.entry({"completions": table("2")}, step=7)
+    trackio.log(line, trackio.entry({"completions": table("two")}, step=7))
+    trackio.log(line)  # its answer was lost
+
+    assert set(kept()) == {"logged/completions/7.json", "logged/completions-2/7.json"}
+    (file,) = SampleFile.objects.all()
+    assert (file.kind, file.step, file.rows) == ("train", 7, 2)
+    assert {row["response"] for row in rows_of(file)[0]} == {"2", "two"}
 
 
 def test_tables_are_kept_and_texts_are_said_to_be_left_out(trackio):

@@ -13,18 +13,13 @@ from zoneinfo import ZoneInfo
 from headroom.adapters import naming
 from headroom.adapters.naming import VERL_STEP, VERL_TOKENS, verl_seconds
 from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, PART, BadSource, Options, Row
+from webapp.interfaces.tracking.translate import TOTAL_FLOPS, TOTAL_TOKENS
 
 # What other trainers call a total of ours. Each is one since the training began, also after a resume.
 TOTALS = {
     "device_hours": ("compute/device_hours",),
-    "flops": ("compute/flops", "train/total_flos"),
-    "tokens": (
-        "compute/tokens",
-        "train/num_tokens",
-        "eval/num_tokens",
-        "progress/total_tokens",
-        "train/num_input_tokens_seen",
-    ),
+    "flops": TOTAL_FLOPS,
+    "tokens": (*TOTAL_TOKENS, "eval/num_tokens", "progress/total_tokens"),
 }
 Say = Callable[[str], None]
 Amounts = Mapping[str, float | None]

@@ -15,9 +15,11 @@ from urllib.parse import quote
 
 import yaml
 
+from headroom.adapters import naming
 from webapp.interfaces.imports.readers.building import (
     Builder,
     Dialect,
+    Rename,
     check_name,
     finite,
     only_pass_rates,
@@ -36,7 +38,7 @@ from webapp.interfaces.imports.readers.rows import (
     seed_of,
     since_1970,
 )
-from webapp.interfaces.tracking.translate import verl_devices
+from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by, verl_devices
 
 STATES = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}
 MAX_METRICS = 10_000
@@ -83,6 +85,12 @@ class MlflowRun:
             notes=self.notes,
         )
 
+    @property
+    def _rename(self) -> Rename:
+        """transformers says by its params that names without a group are its own."""
+        is_transformers = said_by(self.params, {}).trainer == TRANSFORMERS
+        return naming.name_of_transformers if is_transformers else naming.of_tracker
+
     def _rows(self, options: Options, config: Mapping[str, Any]) -> Iterator[Row]:
         """One for all that was logged at a moment, in the order of time; line: the how many-th."""
         if len(self.metric_names) > MAX_METRICS:
@@ -93,7 +101,11 @@ class MlflowRun:
             self.place,
             options,
             self.notes,
-            Dialect(devices=verl_devices(config), pass_rates=only_pass_rates(self.metric_names)),
+            Dialect(
+                rename=self._rename,
+                devices=verl_devices(config),
+                pass_rates=only_pass_rates(self.metric_names),
+            ),
         )
         points = heapq.merge(*self.histories(), key=lambda point: point[:3])
         for line, group in enumerate(grouped(points, _belong), start=1):

@@ -262,6 +262,22 @@ def test_a_database_has_every_run_that_is_not_deleted(database: Path) -> None:
         ]
 
 
+def test_transformers_names_are_ours_as_they_are_while_it_logs(database: Path) -> None:
+    changed(
+        database,
+        "INSERT INTO params (key, value, run_uuid) SELECT 'per_device_train_batch_size', '4', run_uuid FROM runs",
+        "INSERT INTO params (key, value, run_uuid) SELECT 'gradient_accumulation_steps', '1', run_uuid FROM runs",
+        "DELETE FROM params WHERE key LIKE 'trainer/%'",  # verl's
+        "UPDATE metrics SET key = substr(key, 7) WHERE key LIKE 'train/%'",
+    )
+
+    row = next(runs_of("mlflow", database)["done"].rows())
+
+    assert (
+        "train/reward" in row.metrics and row.compute["tokens"] == row.metrics["train/num_tokens"] is not None
+    )
+
+
 def test_what_is_infinite_is_no_value(database: Path) -> None:
     run = next(run for run in runs_of("mlflow", database).values() if run.name == "done")
     metric = ("big", 1.7976931348623157e308, 1760000060000, run.key, 1, 0)
