@@ -116,6 +116,26 @@ def test_every_record_of_the_journal_is_stored_once(api, trained, stack_with_mod
     assert stored == written
 
 
+def test_a_checkpoint_is_measured_by_a_job_of_its_own(api, trained):
+    path, options = (
+        f"runs/{trained['id']}/evaluations",
+        {"max_digits": 1, "held_out_pool": 16, "train_prompts": 48},
+    )
+    asked = api.post(path, json={"task": "arithmetic", "options": options, "k": 2})
+    assert asked.status_code == 201, asked.text
+    unwanted = api.post(path, json={"task": "arithmetic", "options": options, "k": 4}).json()
+    cancelled = api.post(f"{path}/{unwanted['id']}/cancel").json()["state"]
+
+    def results() -> dict[int, dict] | None:
+        found = {one["k"]: one for one in api.get(path).json()["items"]}
+        return None if {one["state"] for one in found.values()} & {"queued", "running", "stopping"} else found
+
+    found = until(results, 200, "result of the evaluation")
+    assert found[2]["state"] == "succeeded", found[2]["reason"]
+    assert 0 <= found[2]["result"]["pass_rate"] <= 1 and found[2]["result"]["pass_rate_stderr"] > 0
+    assert (cancelled in ("cancelled", "stopping"), found[4]["state"]) == (True, "cancelled")
+
+
 def test_a_cancelled_run_ends_as_cancelled(api):
     run = launch(api, seed=2, budget_hours=0.05)
     until(lambda: api.get(f"runs/{run['id']}").json()["state"] in ("starting", "running"), 60, "started run")

@@ -102,6 +102,8 @@ urlpatterns = [
     route("runs/<slug:run_id>/stop", run.stop, "run-stop", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/resume", run.resume, "run-resume", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/evaluate", run.evaluate, "run-evaluate", Need(write=LAUNCH, limit=HEAVY)),
+    route("runs/<slug:run_id>/evaluations/<int:evaluation_id>/cancel", run.cancel_evaluation,
+          "run-cancel-evaluation", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/extend", run.extend, "run-extend", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/priority", run.priority, "run-priority", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/change", run.change, "run-change", Need(write=CONTRIBUTE)),
