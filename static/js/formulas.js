@@ -58,6 +58,7 @@ function draw(text, kept) {
     kept.set(node, range.extractContents());
     range.insertNode(node);
   }
+  if (text.scrollWidth > text.clientWidth) text.tabIndex = 0; // by keys, too
 }
 
 /** From one character of a text to another, whatever nodes it has by now. */

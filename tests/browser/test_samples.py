@@ -10,6 +10,7 @@ from tests.webapp.interfaces.pages.run.test_samples import put, row
 FINE = r"""The roots are $x = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a}$ and they cost $5 or $6, not \$7.
 \[ \sum_{i=1}^{n} i^2 = \frac{n(n+1)(2n+1)}{6} \]
 By \(a_1 \le a_2\) and $$\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}$$ the answer is $\boxed{\frac{3}{4}}$."""
+WIDE = "$$" + " + ".join(f"x_{{{i}}}" for i in range(60)) + "$$"
 HOSTILE = {
     "link": r"$\href{javascript:alert(1)}{here}$",
     "picture": r"$\includegraphics{https://example.org/a.png}$",
@@ -49,11 +50,22 @@ def test_formulas_are_drawn(page, make_run):
     page.get_by_text("Thinking, 3 words").click()
     expect(drawn(page)).to_have_count(7)
     look(page, "run-samples-formulas")
+    assert page.locator(".sample .from-model").last.evaluate("text => text.tabIndex") == -1
 
     page.get_by_role("button", name="Formulas").click()
     expect(drawn(page)).to_have_count(0)
     assert page.locator(".sample .from-model").last.text_content() == FINE
     expect(page.locator("mark")).to_have_text(r"\frac{3}{4}")
+
+
+def test_a_wide_formula_is_scrolled(page, make_run):
+    run = make_run(0)
+    put(run, 10, [row("wide", WIDE, True)])
+
+    page.goto(f"/runs/{run.pk}/samples")
+    expect(drawn(page)).to_have_count(1)
+    expect(page.locator(".sample .from-model")).to_have_attribute("tabindex", "0")
+    look(page, "run-samples-wide-formula")
 
 
 def test_what_is_hostile_or_no_formula_stays_as_it_was_written(page, make_run):

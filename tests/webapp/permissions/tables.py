@@ -39,7 +39,7 @@ SPENDS = (
 )
 # One's own things, and what asks for more itself where it is the project's.
 FOR_VIEWERS = (
-    r"choose-project|leave-project|remove-example|tokens|revoke-token|runs-(save|change)-view"
+    r"choose-project|leave-project|remove-example|tokens|revoke-token|runs-(save|change)-view|compare-(save|delete)-layout"
     r"|(new-)?alert-(?!check).+"
 )
 

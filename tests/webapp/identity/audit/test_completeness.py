@@ -415,6 +415,14 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
         (lambda w: shares.revoke_share(w.share, user=w.user), "share.closed")
     ],
     "webapp.record.savedviews.services.create_view": [(lambda w: w.view(shared=True), "view.shared")],
+    "webapp.record.savedviews.services.create_layout": [
+        (
+            lambda w: views.create_layout(
+                user=w.user, project=w.project, name="A layout", layout="m=train%2F%2A", shared=True
+            ),
+            "view.shared",
+        )
+    ],
     "webapp.record.savedviews.services.share_view": [
         (
             lambda w: views.share_view(w.view().pk, user=w.user, project=w.project, version=1, shared=True),
