@@ -72,7 +72,7 @@ def decide_once() -> float:
     runs, seen = reading.runs_at_work(), reading.cluster_seen()
     rows, now = reading.due_submissions(Q(done_at=None)), timezone.now()
     shares = reading.shares_of((row.queued.project for row in rows), runs)
-    at_work, queue = reading.at_work(runs, seen), reading.queue_of(rows, shares, now)
+    at_work, queue = reading.at_work(runs, seen), reading.queue_of((row.queued for row in rows), shares, now)
     begin = time.perf_counter()
     decide(in_order(queue, shares, now), at_work, seen.cluster, shares)
     return time.perf_counter() - begin

@@ -1,18 +1,21 @@
 """Samples: what keeping them costs a step, and how fast their page answers in a store of many runs.
 
-    .venv/bin/python -m benchmarks.bench_samples [--runs 1000] [--files 50] [--full 20] [--home DIR] [--repeats 30]
+    .venv/bin/python -m benchmarks.bench_samples [--runs 1000] [--files 12] [--distinct 20] [--home DIR] [--repeats 30]
 
 The cost: CPU seconds of the thread that decodes and writes, plus the time that the driver's loop stands still, of the
 files that 100 steps of the recipe make, over the seconds of 100 steps. Of `tiny/scalerl` steps are timed in the same
 process; of `scalerl` (48 x 16 responses of 12,000 tokens) a step is taken for a minute.
-The pages: every run has its rows in the index; so many "full" ones have files, too, of 128 responses of 12,000
-characters. Goals at the 95th percentile over HTTP: a page of samples 150 ms, a prompt's history 200 ms.
+The pages: every run has its rows in the index and its files, of 128 responses of 12,000 characters. So many distinct
+runs have files of their own, the others hard links to those: with `--runs 10000 --files 12 --distinct 800` the store
+has 53 GB by the names of its files and 4.3 GB on the disk. Goals at the 95th percentile over HTTP: a page of samples
+150 ms, a prompt's history 200 ms. Each question is of another run, up to as many as there are.
 """
 
 import argparse
 import asyncio
 import json
 import random
+import shutil
 import statistics
 import tempfile
 import time
@@ -28,13 +31,14 @@ from benchmarks.home import PROJECT, USER, bare_home
 
 GOAL, PAPER_STEP_SECONDS = 0.01, 60.0
 PROMPTS, RESPONSES, CHARACTERS = 8, 16, 12_000
+STRIDE = 7919  # of runs that are asked for one after the other
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--files", type=int, default=50, help="of each run (50)")
-    parser.add_argument("--full", type=int, default=20, help="runs whose files are there (20)")
+    parser.add_argument("--files", type=int, default=12, help="of each run (12)")
+    parser.add_argument("--distinct", type=int, default=20, help="runs with files of their own (20)")
     parser.add_argument("--home", type=Path, help="folder that keeps the data (default: a temporary one)")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--only", choices=("cost", "pages"))
@@ -138,21 +142,22 @@ def tiny_steps(folder: Path) -> tuple[Any, float]:
 
 def pages(options: argparse.Namespace) -> None:
     with bare_home(options.home) as folder:
-        full = make_store(options.runs, options.files, options.full)
-        count, size = stored()
-        print(f"{options.runs:,} runs, {count:,} samples of steps in {size / 1e6:.0f} MB of index")
-        another = lambda i: full[(7 * i) % len(full)]
+        ids = make_store(options.runs, options.files, options.distinct)
+        print(words_on_store(folder, len(ids)))
+        another = lambda i: ids[(STRIDE * i) % len(ids)]
+        last = max(1, options.files - 1)
+        of_prompt = lambda i: f"/runs/{another(i)}/samples?prompt=p{i % PROMPTS}"
         asked = [
-            Question("a page of samples", lambda i: f"/runs/{another(i)}/samples?step={10 * (i % 20)}", 150),
+            Question(
+                "a page of samples", lambda i: f"/runs/{another(i)}/samples?step={10 * (i % last)}", 150
+            ),
             Question(
                 "filtered by flags", lambda i: f"/runs/{another(i)}/samples?flag=correct&tokens_min=100", 150
             ),
             Question("filtered by a text", lambda i: f"/runs/{another(i)}/samples?q=word7"),
-            Question(
-                "a prompt's history", lambda i: f"/runs/{another(i)}/samples?prompt=p{i % PROMPTS}", 200
-            ),
+            Question("a prompt's history", of_prompt, 200),
             Question("list of runs, beside them", lambda i: "/runs"),
-            Question("side by side", lambda i: f"/runs/{another(i)}/samples?prompt=p{i % PROMPTS}&against=0"),
+            Question("side by side", lambda i: f"{of_prompt(i)}&against=0"),
         ]
         inside = {question.name: in_process(question, options.repeats) for question in asked}
         with web_server(folder) as url:
@@ -160,45 +165,71 @@ def pages(options: argparse.Namespace) -> None:
         show(asked, inside, outside)
 
 
-def make_store(runs: int, files: int, full: int) -> list[str]:
-    """Ids of the runs whose files are there; made once in a folder."""
+def make_store(runs: int, files: int, distinct: int) -> list[str]:
+    """Ids of the runs; made once in a folder."""
     from django.contrib.auth import get_user_model
 
-    from training import samples
     from webapp.identity.accounts.models import Project, Role
     from webapp.identity.accounts.services import create_project, set_role
     from webapp.record.runs.models import Attempt, Run
-    from webapp.record.samples.models import SampleFile
-    from webapp.record.samples.store import path_of
 
     project = Project.objects.filter(slug=PROJECT).first() or create_project(slug=PROJECT, name="Made")
     set_role(project, get_user_model().objects.get(username=USER), Role.ADMIN)
     known = list(Run.objects.filter(project=project).order_by("pk").values_list("pk", flat=True))
     if known:
-        return known[:full]
+        return known
     made = Run.objects.bulk_create(
-        Run(project=project, origin="tracked", name=f"run {number}", task="math", model="8b", state="running")
-        for number in range(runs)
+        [
+            Run(project=project, origin="tracked", name=f"run {n}", task="math", model="8b", state="running")
+            for n in range(runs)
+        ],
+        batch_size=1000,
     )
-    Attempt.objects.bulk_create(
-        Attempt(run=run, number=1, submission_id=run.pk, state="running") for run in made
-    )
+    attempts = [Attempt(run=run, number=1, submission_id=run.pk, state="running") for run in made]
+    Attempt.objects.bulk_create(attempts, batch_size=1000)
     ids = sorted(run.pk for run in made)
+    fill_store(ids, range(0, 10 * files, 10), distinct)
+    return ids
+
+
+def fill_store(ids: Sequence[str], steps: Sequence[int], distinct: int) -> None:
+    """Files of the steps, written once, copied for each distinct run and linked for the others; and the index."""
+    from training import samples
+    from webapp.record.samples.models import SampleFile
+    from webapp.record.samples.store import path_of
+
     prepared = samples.prepare(responses())
     index = samples.by_prompt(prepared.rows)
+    first = path_of(ids[0], "eval", steps[0])
+    samples.write(first.parent, "eval", steps[0], prepared.rows)
+    for number, run_id in enumerate(ids):
+        for step in steps:
+            path = path_of(run_id, "eval", step)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if number >= distinct:
+                path.hardlink_to(path_of(ids[number % distinct], "eval", step))
+            elif path != first:
+                shutil.copyfile(first, path)
+    described = {"kind": "eval", "attempt": 1, "rows": len(prepared.rows), "size": first.stat().st_size}
     for run_id in ids:
-        steps = range(0, 10 * files, 10)
-        if run_id in ids[:full]:
-            for step in steps:
-                samples.write(path_of(run_id, "eval", step).parent, "eval", step, prepared.rows)
         SampleFile.objects.bulk_create(
-            SampleFile(
-                run_id=run_id, kind="eval", step=step, attempt=1, rows=len(prepared.rows), size=1_000_000,
-                prompts=index,
-            )
-            for step in steps
-        )  # fmt: skip
-    return ids[:full]
+            SampleFile(run_id=run_id, step=step, prompts=index, **described) for step in steps
+        )
+
+
+def words_on_store(folder: Path, runs: int) -> str:
+    """What it has, by the names of files and on the disk."""
+    from django.db import connection
+
+    found = [path.stat() for path in (folder / "runs").glob("*/samples/*.parquet")]
+    on_disk = {one.st_ino: one.st_size for one in found}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_total_relation_size('samples_samplefile')")
+        (index,) = cursor.fetchone()
+    return (
+        f"{runs:,} runs, {len(found):,} samples of steps: {sum(one.st_size for one in found) / 1e9:.2f} GB by their "
+        f"names, {sum(on_disk.values()) / 1e9:.2f} GB on the disk, {index / 1e6:.0f} MB of index"
+    )
 
 
 def responses() -> list[dict[str, Any]]:
@@ -216,16 +247,6 @@ def responses() -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return json.loads(json.dumps(found))
-
-
-def stored() -> tuple[int, int]:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*), pg_total_relation_size('samples_samplefile') FROM samples_samplefile"
-        )
-        return cursor.fetchone()
 
 
 if __name__ == "__main__":

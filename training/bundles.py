@@ -81,6 +81,12 @@ def all_bundles(resources: Resources) -> list[Amounts]:
     return make_plan(resources).bundles + reward_bundles(resources)
 
 
+def engine_bundle(resources: Resources) -> Amounts:
+    """Of one engine alone, as a benchmark of a checkpoint runs it; one with GPUs asks for no cores."""
+    gpus = resources.gpus_per_generator
+    return _amounts(0 if gpus else resources.cpus_per_generator, gpus)
+
+
 # --- room -----------------------------------------------------------------------------------------------------
 
 

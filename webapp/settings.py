@@ -166,7 +166,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
 
-# plotly.js is kept in static/vendor (scripts/vendor_plotly.py), htmx comes out of `django-htmx`: no CDN.
+# plotly.js and KaTeX are kept in static/vendor (scripts/vendor.py), htmx comes out of `django-htmx`: no CDN.
 STATIC_URL = "/static/"
 STATIC_ROOT = HEADROOM_HOME / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -270,6 +270,7 @@ CONTENT_SECURITY_POLICY = {
         "style-src": [SELF],
         "style-src-attr": [UNSAFE_INLINE],
         "img-src": [SELF, "data:", "blob:"],
+        "font-src": [SELF],
         "connect-src": [SELF],
         "form-action": [SELF],
         "base-uri": [NONE],

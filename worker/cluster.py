@@ -21,7 +21,13 @@ def look_at_cluster() -> int:
 def know_cluster() -> None:
     """Before anything is handed over: what the cluster has, where that is not known, as after all workers were away."""
     waiting = Dispatch.objects.filter(done_at=None, kind=Dispatch.Kind.SUBMIT, run__state=State.QUEUED)
-    if not nodes_alive() and waiting.exists():
+    if waiting.exists():
+        look_if_unknown()
+
+
+def look_if_unknown() -> None:
+    """Ask Ray for its nodes where nobody knows them."""
+    if not nodes_alive():
         _look()
 
 

@@ -2,58 +2,60 @@
 
 import json
 import shlex
-from datetime import timedelta
+from collections.abc import Mapping
 from pathlib import Path
 
 from django.conf import settings
-from django.utils import timezone
 
+from training.bundles import engine_bundle
 from training.recipe import parse_recipe
-from webapp.record.evaluations import services
+from webapp.record.evaluations import queue
 from webapp.record.evaluations.models import Evaluation
-from webapp.record.runs.observation import JobStatus, last_line
+from webapp.record.evaluations.services import checkpoints_by_step
+from webapp.record.runs.observation import ALIVE, JobStatus, last_line
+from worker.cluster import look_if_unknown
 from worker.dispatch import handed_on, job_python
-from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
-
-MOST = 100  # a round
-UNKNOWN_AFTER = timedelta(
-    minutes=1
-)  # to a Ray that does not have the job: it was never handed over, or lost since
+from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable
 
 
-def see_to_evaluations() -> int:
-    """Submit the jobs of evaluations that wait, and keep what others have measured; returns how many are open."""
-    rows = services.open_ones(MOST)
-    if rows:
-        with connect() as jobs:
-            known = jobs.all()
-            for one in rows:
-                _see_to(jobs, one, known.get(one.submission_id))
-    return len(rows)
+def see_to_evaluations(jobs: RayJobs, known: Mapping[str, JobStatus], rows: list[Evaluation]) -> None:
+    """Keep what those at work have measured, stop what was cancelled, and hand over what the queue lets go."""
+    for one in rows:
+        if one.state != Evaluation.State.QUEUED:
+            _see_to(jobs, one, known.get(one.submission_id))
+    waiting = [one for one in rows if one.state == Evaluation.State.QUEUED]
+    if waiting:
+        look_if_unknown()
+    for one in queue.claim(waiting):
+        _submit(jobs, one)
 
 
 def _see_to(jobs: RayJobs, one: Evaluation, job: JobStatus | None) -> None:
-    if one.state == Evaluation.State.QUEUED:
-        if services.claim(one):
-            _submit(jobs, one)
+    is_alive = job is not None and job.status in ALIVE
+    if one.state == Evaluation.State.STOPPING:
+        if is_alive:
+            jobs.stop(one.submission_id)
+        elif job is not None or queue.is_lost(one):
+            queue.stopped(one)
     elif job is None:
-        if one.submitted_at is not None and one.submitted_at < timezone.now() - UNKNOWN_AFTER:
-            services.put_back(one, "Ray does not know its job any more.")
+        if queue.is_lost(one):
+            queue.put_back(one, "Ray does not know its job any more.")
     elif job.status == "SUCCEEDED":
         _keep_result(one)
-    elif job.status in ("FAILED", "STOPPED"):
+    elif not is_alive:
         said = last_line(jobs.log_tail(one.submission_id, job.node_id))
-        services.failed(one, said or job.message or f"Its job is {job.status.lower()}.")
+        queue.failed(one, said or job.message or f"Its job is {job.status.lower()}.")
+    elif job.status == "RUNNING":
+        queue.begun(one)
 
 
 def _submit(jobs: RayJobs, one: Evaluation) -> None:
-    checkpoint = services.checkpoints_by_step(one.run_id).get(one.step)
+    checkpoint = checkpoints_by_step(one.run_id).get(one.step)
     if checkpoint is None:
-        services.failed(one, f"The checkpoint of step {one.step} is not there any more.")
+        queue.failed(one, f"The checkpoint of step {one.step} is not there any more.")
         return
     resources = parse_recipe(one.run.config).resources
-    gpus = resources.gpus_per_generator
-    cpus = 0 if gpus else resources.cpus_per_generator
+    asked = {name: round(amount) for name, amount in engine_bundle(resources).items()}
     out = _out(one)
     out.parent.mkdir(parents=True, exist_ok=True)
     variables = handed_on() | {
@@ -62,11 +64,12 @@ def _submit(jobs: RayJobs, one: Evaluation) -> None:
         "OMP_NUM_THREADS": str(resources.cpus_per_generator),
     }
     try:
-        jobs.submit(one.submission_id, _entrypoint(one, checkpoint, out), variables, cpus=cpus, gpus=gpus)
+        command = _entrypoint(one, checkpoint, out)
+        jobs.submit(one.submission_id, command, variables, cpus=asked["CPU"], gpus=asked.get("GPU", 0))
     except RayRefused as error:
-        services.failed(one, str(error))
+        queue.failed(one, str(error))
     except RayUnreachable as error:
-        services.put_back(one, str(error), counts=False)
+        queue.put_back(one, str(error), counts=False)
 
 
 def _out(one: Evaluation) -> Path:
@@ -99,6 +102,6 @@ def _keep_result(one: Evaluation) -> None:
         result = json.loads(_out(one).read_bytes())
         float(result["pass_rate"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        services.failed(one, f"Its result cannot be read: {error}")
+        queue.failed(one, f"Its result cannot be read: {error}")
         return
-    services.succeeded(one, result)
+    queue.succeeded(one, result)

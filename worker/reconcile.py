@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from webapp.base.claims import only_one
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
+from webapp.record.evaluations.queue import open_ones
 from webapp.record.health.services import forget_old_workers, note_round
 from webapp.record.runs import lifecycle, observation
 from webapp.record.runs.models import Run
@@ -48,25 +49,27 @@ def _guarded(step: Callable[[], int]) -> str:
 
 
 def observe_jobs() -> int:
-    """Bring all unfinished attempts in line with Ray, retry what its infrastructure failed, keep logs.
+    """Bring all unfinished attempts and evaluations in line with Ray, retry what its infrastructure failed, keep logs.
 
-    One listing of Ray's jobs and a constant number of queries, whatever the number of runs. Returns how many attempts
-    were looked at. A Ray that cannot be asked says nothing about its jobs.
+    One listing of Ray's jobs and a constant number of queries, whatever the number of runs. Returns how many were
+    looked at. A Ray that cannot be asked says nothing about its jobs.
     """
-    rows = observation.unfinished_attempts()
-    if not (rows or observation.logs_wanted(1) or lifecycle.is_retry_wanted()):  # of runs that have all ended
+    rows, evaluations = observation.unfinished_attempts(), open_ones()
+    # The others are of runs that have all ended.
+    if not (rows or evaluations or observation.logs_wanted(1) or lifecycle.is_retry_wanted()):
         return 0
     try:
         with connect() as jobs:
-            _compare(jobs, rows)
+            known = jobs.all()
+            _compare(jobs, known, rows)
+            see_to_evaluations(jobs, known, evaluations)
     except RayUnreachable as error:
         log.warning("reconciliation: %s", error)
         observation.observe(rows, None)
-    return len(rows)
+    return len(rows) + len(evaluations)
 
 
-def _compare(jobs: RayJobs, rows: list[observation.Unfinished]) -> None:
-    known = jobs.all()
+def _compare(jobs: RayJobs, known: Mapping[str, JobStatus], rows: list[observation.Unfinished]) -> None:
     look_at_groups(jobs, known)
     observation.observe(rows, known, _last_lines(jobs, rows, known))
     lifecycle.go_on()
@@ -119,7 +122,6 @@ STEPS: tuple[Callable[[], int], ...] = (
     observation.lose_silent_trackers,
     end_silent_trackio,
     keep_logs,
-    see_to_evaluations,
     refit_wanted,
     judge_wanted,
     act_on_overlooked,

@@ -1,5 +1,6 @@
 // Comparison: curves overlaid, told apart by colour and by shape. What is chosen is a form whose state is the URL; what
 // is hidden, the scale and the budget are kept there, too. Every number comes from the server's payload.
+import { keepInUrl } from "./address.js";
 import { budgetSlider } from "./budget.js";
 import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
@@ -18,36 +19,6 @@ let budget = odds?.budget ?? null;
 function readJson(id) {
   const node = document.getElementById(id);
   return node ? JSON.parse(node.textContent) : null;
-}
-
-/** Parts of the state that change without a new page; null or "" drops one. */
-function keepInUrl(changes) {
-  const url = new URL(location);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === null || value === "") url.searchParams.delete(name);
-    else url.searchParams.set(name, value);
-    if (name !== "budget") keepInForm(name, value); // the budget has a field of its own
-    keepInLinks(name, value);
-  }
-  history.replaceState(null, "", url);
-}
-
-/** The other views and axes are links; each carries the same state, but for what it drops. */
-function keepInLinks(name, value) {
-  for (const link of document.querySelectorAll(".seg a[href]")) {
-    if (link.closest("[data-drops]")?.dataset.drops === name) continue;
-    const url = new URL(link.href);
-    if (value) url.searchParams.set(name, value);
-    else url.searchParams.delete(name);
-    link.href = url.href;
-  }
-}
-
-/** The form of the choice sends the same state along. */
-function keepInForm(name, value) {
-  const form = document.getElementById("choice");
-  form.querySelector(`input[type=hidden][name=${name}]`)?.remove();
-  if (value) form.prepend(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
 }
 
 /** The place of a series among all that are chosen: its colour and shape, which hiding others does not change. */

@@ -1,5 +1,6 @@
 // Any metrics of the chosen runs as small multiples with one legend and one cursor. The server thins the lines; nothing is
 // computed here but where to draw, and smoothing, which says so. Patterns, axis, columns and what is hidden are in the URL.
+import { keepInUrl } from "./address.js";
 import { chooser } from "./chooser.js";
 import { amount, withUnit } from "./format.js";
 
@@ -23,20 +24,7 @@ function element(name, attributes = {}, text = "") {
   return node;
 }
 
-function keepInUrl() {
-  const url = new URL(location);
-  url.searchParams.delete("hide");
-  for (const label of hidden) url.searchParams.append("hide", label);
-  if (Number(slider.value)) url.searchParams.set("smooth", slider.value);
-  else url.searchParams.delete("smooth");
-  history.replaceState(null, "", url);
-  for (const link of document.querySelectorAll("main .seg a[href], main .tabs a[href]")) {
-    const target = new URL(link.href);
-    if (Number(slider.value)) target.searchParams.set("smooth", slider.value);
-    else target.searchParams.delete("smooth");
-    link.href = target.href;
-  }
-}
+const keep = () => keepInUrl({ hide: [...hidden], smooth: Number(slider.value) ? slider.value : null });
 
 /** An exponential mean of what came before, without the pull of its start; breaks stay. */
 function smoothed(values, weight) {
@@ -207,7 +195,7 @@ function legend() {
     const { label } = payload.groups[button.dataset.group];
     if (!hidden.delete(label)) hidden.add(label);
     button.setAttribute("aria-pressed", String(!hidden.has(label)));
-    keepInUrl();
+    keep();
     draw();
   });
   const dim = (group) => {
@@ -240,7 +228,7 @@ async function start() {
   box.addEventListener("pointermove", follow);
   box.addEventListener("pointerleave", leave);
   slider.addEventListener("input", draw);
-  slider.addEventListener("change", keepInUrl);
+  slider.addEventListener("change", keep);
   let settled = null;
   addEventListener("resize", () => { clearTimeout(settled); settled = setTimeout(draw, 150); });
 }

@@ -1,4 +1,5 @@
 // Settings of the chosen runs against what came of them: a scatter plot with intervals, and parallel coordinates.
+import { keepInUrl } from "./address.js";
 import { CONFIG, quietLayout, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
 import { amount, colours, escaped, faded } from "./format.js";
@@ -18,17 +19,6 @@ const column = (key) => columns.find((each) => each.key === key);
 const isOutcome = (each) => each.lo.length > 0;
 const chosen = () => [column(form.elements.sx.value), column(form.elements.sy.value)];
 const text = (value) => (typeof value === "string" || Number.isInteger(value) ? String(value) : amount(value));
-
-function keepInUrl() {
-  const url = new URL(location);
-  for (const name of ["sx", "sy"]) url.searchParams.set(name, form.elements[name].value);
-  history.replaceState(null, "", url);
-  for (const link of document.querySelectorAll("main .seg a[href], main .tabs a[href]")) {
-    const target = new URL(link.href);
-    for (const name of ["sx", "sy"]) target.searchParams.set(name, form.elements[name].value);
-    link.href = target.href;
-  }
-}
 
 /** Half an interval beside each value; 0 where it has none or is open. */
 function whiskers(each, places, colour) {
@@ -178,7 +168,10 @@ function drawAll() {
 
 chooser();
 if (form) {
-  form.addEventListener("change", () => { keepInUrl(); drawAll(); });
+  form.addEventListener("change", () => {
+    keepInUrl({ sx: form.elements.sx.value, sy: form.elements.sy.value });
+    drawAll();
+  });
   parallel?.addEventListener("pointerdown", dragged);
   document.getElementById("parallel-clear")?.addEventListener("click", () => { kept.clear(); drawAll(); });
   document.addEventListener("theme-changed", drawAll);

@@ -45,3 +45,11 @@ def test_decisions_on_a_queue_are_timed(tmp_path: Path) -> None:
     printed = run("bench_admission", tmp_path, "--queued", "20", "--rounds", "1")
 
     assert re.search(r"^ +20 +[\d.]+ ms +[\d.]+ ms +[\d.]+ ms$", printed, re.MULTILINE), printed
+
+
+@pytest.mark.deep
+def test_pages_of_samples_are_timed_in_a_store_of_linked_files(tmp_path: Path) -> None:
+    small = ("--only", "pages", "--runs", "5", "--files", "2", "--distinct", "2", "--repeats", "2")
+    printed = run("bench_samples", tmp_path, *small)
+
+    assert "5 runs, 10 samples of steps: " in printed and "a prompt's history" in printed, printed

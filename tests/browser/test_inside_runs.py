@@ -72,7 +72,16 @@ def test_any_metrics_of_runs_and_of_recipes(page, chosen):
     expect(page).to_have_url(re.compile("smooth=0.6"))
     expect(page.locator("#smooth-words")).to_contain_text("averaged with those before")
 
+    page.get_by_role("button", name="Save layout").click()
+    page.get_by_label("Name", exact=True).fill("Smooth")
+    page.get_by_role("dialog").get_by_role("button", name="Save layout").click()
+    saved = page.get_by_role("link", name="Smooth", exact=True)
+    expect(saved).to_have_attribute("aria-current", "true")
+    expect(saved).to_have_attribute("href", re.compile("smooth=0.6"))
+    expect(page.locator("#choice [name=hide]")).to_have_count(1)
+
     page.locator("#legend button").first.click()
+    expect(page.locator("#choice [name=hide]")).to_have_count(0)
     page.get_by_role("link", name="Recipes", exact=True).last.click()
     expect(page.locator("#panels path.range").first).to_be_attached()
     expect(page).to_have_url(re.compile("smooth=0.6"))

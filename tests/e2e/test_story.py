@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.pretrained import MODEL
-from tests.running_stack import STORY, STORY_STEPS
+from tests.running_stack import STORY, STORY_STEPS, STORY_TASK
 
 pytestmark = [pytest.mark.long_form, pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
@@ -114,6 +114,23 @@ def test_every_record_of_the_journal_is_stored_once(api, trained, stack_with_mod
             break
 
     assert stored == written
+
+
+def test_a_checkpoint_is_measured_by_a_job_of_its_own(api, trained):
+    path, asks = f"runs/{trained['id']}/evaluations", {"task": "arithmetic", "options": STORY_TASK}
+    asked = api.post(path, json=asks | {"k": 2})
+    assert asked.status_code == 201, asked.text
+    unwanted = api.post(path, json=asks | {"k": 4}).json()
+    cancelled = api.post(f"{path}/{unwanted['id']}/cancel").json()["state"]
+
+    def results() -> dict[int, dict] | None:
+        found = {one["k"]: one for one in api.get(path).json()["items"]}
+        return None if {one["state"] for one in found.values()} & {"queued", "running", "stopping"} else found
+
+    found = until(results, 300, "result of the evaluation")
+    assert found[2]["state"] == "succeeded", found[2]["reason"]
+    assert 0 <= found[2]["result"]["pass_rate"] <= 1 and found[2]["result"]["pass_rate_stderr"] > 0
+    assert (cancelled in ("cancelled", "stopping"), found[4]["state"]) == (True, "cancelled")
 
 
 def test_a_cancelled_run_ends_as_cancelled(api):

@@ -10,10 +10,10 @@ from django.utils import timezone
 from tests.checkpoints import whole_checkpoint
 from tests.worker.fake_ray import FakeRay
 from webapp.record.evaluations.models import Evaluation
-from webapp.record.evaluations.services import Asked, ask_for
+from webapp.record.evaluations.services import Asked, ask_for, cancel
+from webapp.record.runs.lifecycle import claim_dispatches
 from webapp.record.runs.models import Run
-from worker.evaluations import see_to_evaluations
-from worker.ray_jobs import RayUnreachable
+from worker.reconcile import observe_jobs
 
 pytestmark = pytest.mark.django_db
 RESULT = {"pass_rate": 0.25, "pass_rate_stderr": 0.05, "contamination": 0.0}
@@ -32,7 +32,8 @@ def name_of(one: Evaluation) -> str:
 
 
 def test_it_is_a_job_with_one_engine_of_the_recipe(one: Evaluation, ray: FakeRay, tmp_path: Path) -> None:
-    assert see_to_evaluations() == see_to_evaluations() == 1
+    observe_jobs()
+    observe_jobs()
 
     assert ray.submitted == [name_of(one)]
     submission = ray.jobs[one.submission_id].submission
@@ -52,7 +53,7 @@ def test_what_a_person_typed_stays_one_word_of_the_command(one: Evaluation, ray:
     typed = "{problem}'; touch /tmp/owned #\n$(id) `id`"
     Evaluation.objects.update(options={"template": typed})
 
-    see_to_evaluations()
+    observe_jobs()
 
     words = shlex.split(ray.jobs[name_of(one)].submission["entrypoint"])
     assert json.loads(words[words.index("--option") + 1].removeprefix("template=")) == typed
@@ -60,15 +61,15 @@ def test_what_a_person_typed_stays_one_word_of_the_command(one: Evaluation, ray:
 
 
 def test_its_result_is_kept(one: Evaluation, ray: FakeRay) -> None:
-    see_to_evaluations()
+    observe_jobs()
     job = ray.jobs[name_of(one)]
     Path(shlex.split(job.submission["entrypoint"])[-1]).write_text(json.dumps(RESULT))
     job.status = "SUCCEEDED"
 
-    assert (see_to_evaluations(), see_to_evaluations()) == (1, 0)
+    observe_jobs()
 
     one.refresh_from_db()
-    assert (one.state, one.result, one.error) == ("succeeded", RESULT, "") and one.ended_at is not None
+    assert (one.state, one.result, one.reason) == ("succeeded", RESULT, "") and one.ended_at is not None
 
 
 @pytest.mark.parametrize(
@@ -80,52 +81,111 @@ def test_its_result_is_kept(one: Evaluation, ray: FakeRay) -> None:
     ],
 )
 def test_why_it_failed_is_said(one: Evaluation, ray: FakeRay, status: str, log: str, words: str) -> None:
-    see_to_evaluations()
+    observe_jobs()
     job = ray.jobs[name_of(one)]
     job.status, job.log = status, log
 
-    see_to_evaluations()
+    observe_jobs()
 
     one.refresh_from_db()
-    assert one.state == "failed" and words in one.error
+    assert one.state == "failed" and words in one.reason
 
 
 def test_a_refused_job_and_a_checkpoint_that_went_meanwhile_fail(one: Evaluation, ray: FakeRay) -> None:
     ray.refuse_submissions = (400, "no such entrypoint")
-    see_to_evaluations()
+    observe_jobs()
     one.refresh_from_db()
-    assert one.state == "failed" and "no such entrypoint" in one.error
+    assert one.state == "failed" and "no such entrypoint" in one.reason
 
     again, _ = ask_for(one.run, Asked(task="arithmetic", options=one.options), user=None)
     marker = whole_checkpoint(one.run_id, 7) / "COMPLETE"
     marker.unlink()
-    see_to_evaluations()
+    observe_jobs()
     again.refresh_from_db()
-    assert again.error == "The checkpoint of step 7 is not there any more."
+    assert again.reason == "The checkpoint of step 7 is not there any more."
 
 
 def test_an_unreachable_ray_gets_the_same_job_later(one: Evaluation, ray: FakeRay) -> None:
     ray.fail = (503, "starting")
-    with pytest.raises(RayUnreachable):
-        see_to_evaluations()
+    observe_jobs()
     ray.fail, ray.refuse_submissions = None, (503, "not now")
-    see_to_evaluations()
+    observe_jobs()
     one.refresh_from_db()
     assert (one.state, one.tries) == ("queued", 0)
 
     ray.refuse_submissions = None
-    see_to_evaluations()
+    observe_jobs()
     assert ray.submitted == [name_of(one)] and one.tries == 1
 
 
 def test_a_lost_job_goes_again_a_few_times(one: Evaluation, ray: FakeRay) -> None:
     for _ in range(3):
-        see_to_evaluations()
+        observe_jobs()
         ray.jobs.clear()
-        see_to_evaluations()  # it may just have been handed over
-        Evaluation.objects.update(submitted_at=timezone.now() - timedelta(minutes=2))
-        see_to_evaluations()
+        observe_jobs()  # it may just have been handed over
+        Evaluation.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
+        observe_jobs()
 
     one.refresh_from_db()
     assert (one.state, one.tries, len(set(ray.submitted))) == ("failed", 3, 3)
-    assert "does not know its job" in one.error
+    assert "does not know its job" in one.reason
+
+
+def test_what_was_cancelled_is_stopped(one: Evaluation, ray: FakeRay) -> None:
+    observe_jobs()
+    job = ray.jobs[name_of(one)]
+    cancel(one, user=None)
+
+    observe_jobs()
+    one.refresh_from_db()
+    assert (job.stops, one.state) == (1, "stopping")
+    job.status = "STOPPED"
+    observe_jobs()
+    one.refresh_from_db()
+    assert one.state == "cancelled" and one.ended_at is not None
+
+
+# --- the queue ------------------------------------------------------------------------------------------------
+
+
+def small_cluster(ray: FakeRay, cpus: int) -> None:
+    node = {"node_id": "n1", "node_ip": "10.0.0.1", "state": "ALIVE", "is_head_node": True}
+    ray.nodes = [node | {"resources_total": {"CPU": float(cpus)}}]
+
+
+def test_it_waits_for_the_cluster_and_says_so(one: Evaluation, ray: FakeRay) -> None:
+    small_cluster(ray, 2)
+    observe_jobs()  # the run, which is older, has the first turn and takes both cores
+    assert ray.submitted == []
+    one.refresh_from_db()
+    assert one.state == "queued" and one.reason.startswith("waits for the cluster: needs 1 CPU core, 0 free")
+
+    Run.objects.update(state="succeeded")
+    observe_jobs()
+    assert ray.submitted == [name_of(one)] and one.reason == ""
+
+
+def test_runs_wait_for_what_an_evaluation_holds(one: Evaluation, ray: FakeRay) -> None:
+    small_cluster(ray, 2)
+    Run.objects.update(state="succeeded")
+    observe_jobs()
+    ray.jobs[name_of(one)].status = "RUNNING"
+    observe_jobs()
+    Run.objects.update(state="queued")
+
+    assert claim_dispatches() == []
+    reason = Run.objects.get().state_reason
+    assert "needs 2 CPU cores, 1 free" in reason and f"1 run at work: {one}" in reason
+    Evaluation.objects.update(state="succeeded")
+    assert len(claim_dispatches()) == 1
+
+
+def test_what_the_cluster_cannot_hold_is_never_handed_over(one: Evaluation, ray: FakeRay) -> None:
+    small_cluster(ray, 8)
+    resources = one.run.config["resources"] | {"generator_gpus": 2}
+    Run.objects.update(state="succeeded", config=one.run.config | {"resources": resources})
+
+    observe_jobs()
+
+    one.refresh_from_db()
+    assert ray.submitted == [] and one.reason == "needs 1 GPU, the cluster has 0"

@@ -34,12 +34,12 @@ ADMINS = (
     r"|forecast-recalibration|new-project|rename-organisation|(add|remove)-owner"
 )
 SPENDS = (
-    r"launch(-check)?|run-(stop|resume|extend|priority|launch|delete|evaluate)"
+    r"launch(-check)?|run-(stop|resume|extend|priority|launch|delete|evaluate|cancel-evaluation)"
     r"|new-study|study-(seeds|stop|archive)"
 )
 # One's own things, and what asks for more itself where it is the project's.
 FOR_VIEWERS = (
-    r"choose-project|leave-project|remove-example|tokens|revoke-token|runs-(save|change)-view"
+    r"choose-project|leave-project|remove-example|tokens|revoke-token|runs-(save|change)-view|compare-(save|delete)-layout"
     r"|(new-)?alert-(?!check).+"
 )
 
@@ -57,6 +57,7 @@ OBJECTS: dict[str, Maker] = {
     "prediction_id": lambda world: world.prediction.pk,
     "comment_id": lambda world: world.comment.pk,
     "decision_id": lambda world: world.decision.pk,
+    "evaluation_id": lambda world: world.evaluation.pk,
     "report_id": lambda world: world.report.pk,
     "link_id": lambda world: world.report_link.pk,
     "shared-report:token": lambda world: world.report_token,
@@ -128,7 +129,7 @@ API_NEEDS: dict[tuple[str, str], BearerToken] = {
 # run's own token opens. All others: read to GET, write to change.
 API_SPENDS = (
     r"POST /recipes.*|POST /studies|DELETE /runs/{run_id}"
-    r"|POST /runs/{run_id}/(restore|cancel|resume|stop|extend|priority|launch|evaluations)"
+    r"|POST /runs/{run_id}/(restore|cancel|resume|stop|extend|priority|launch|evaluations.*)"
 )
 API_REPORTS = (
     r"GET /runs/{run_id}(/(transitions|records|artifacts.*))?|PUT /runs/{run_id}/artifacts/{path}"

@@ -16,6 +16,7 @@ from webapp.identity.accounts.invitations import invite
 from webapp.identity.accounts.models import ApiToken, Organisation, Project, Role
 from webapp.identity.accounts.services import create_project, create_token, set_role
 from webapp.record.artifacts.store import store
+from webapp.record.evaluations.models import Evaluation
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.record.samples.store import keep
@@ -152,6 +153,11 @@ class World:
         """Of an evaluation of the run."""
         line = b'{"prompt_id": "sum-1", "prompt": "2 + 2 =", "response": "4", "reward": 1.0, "correct": true}'
         return keep(self.run, "eval", 8, 1, io.BytesIO(line).read)
+
+    @cached_property
+    def evaluation(self) -> Any:
+        """A benchmark of a checkpoint of the run that waits."""
+        return Evaluation.objects.create(run=self.run, step=8, task="gsm8k", created_by=self.author)
 
     @cached_property
     def report(self) -> Any:

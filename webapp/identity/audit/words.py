@@ -74,6 +74,7 @@ WORDS = {
     "run.restored": "brought back the deleted run",
     "run.resumed": "resumed the run",
     "run.evaluated": "asked for a benchmark of the run",
+    "run.evaluation_cancelled": "cancelled a benchmark of the run",
     "run.stopped": "stopped the run",
     "run.tagged": "tagged the run",
     "run.tracked": "began to track the run",

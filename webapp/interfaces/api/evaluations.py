@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
@@ -32,8 +33,8 @@ class EvaluationOut(Schema):
     options: dict[str, Any]
     k: int
     limit: int = Field(description="The first so many prompts; 0: all.")
-    state: Literal["queued", "running", "succeeded", "failed"]
-    error: str = Field(description="Why it failed; else empty.")
+    state: Literal["queued", "running", "stopping", "succeeded", "failed", "cancelled"]
+    reason: str = Field(description="Why it failed, or what it waits for; else empty.")
     result: dict[str, Any] | None = Field(
         description="pass_rate (pass@1) with pass_rate_stderr over prompts, n_prompts, contamination (share of prompts "
         "that share 13 words in a row with a training prompt) and more."
@@ -66,13 +67,27 @@ def list_evaluations(request: HttpRequest, run_id: str, query: Query[PageQuery])
     response={200: EvaluationOut, 201: EvaluationOut},
     summary="Measure a checkpoint on a benchmark",
     description="A job of its own, with one engine of the run's recipe. Safe to repeat: the same question is the same "
-    "evaluation (200), and goes again where it had failed. 409 where the run has no checkpoint here.",
+    "evaluation (200), and goes again where it had failed or was cancelled. 409 where the run has no checkpoint here.",
     openapi_extra=answers(409),
 )
 def evaluate(request: HttpRequest, run_id: str, body: EvaluationBody) -> Status:
     run = run_of(request, run_id)
     found, is_new = services.ask_for(run, services.Asked(**body.model_dump()), user=user_of(request))
     return Status(201 if is_new else 200, evaluation_payload(found))
+
+
+@router.post(
+    "/{run_id}/evaluations/{evaluation_id}/cancel",
+    auth=LAUNCH,
+    response=EvaluationOut,
+    summary="Cancel a benchmark",
+    description="One that waits is cancelled at once, one whose job has begun once that has stopped. Safe to repeat. "
+    "409 where it has ended.",
+    openapi_extra=answers(409),
+)
+def cancel_evaluation(request: HttpRequest, run_id: str, evaluation_id: int) -> dict[str, Any]:
+    one = get_object_or_404(run_of(request, run_id).evaluations, pk=evaluation_id)
+    return evaluation_payload(services.cancel(one, user=user_of(request)))
 
 
 def evaluation_payload(one: Evaluation) -> dict[str, Any]:

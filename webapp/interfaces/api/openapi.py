@@ -48,6 +48,7 @@ PARAMETERS = {
     "slug": "Slug of the recipe.",
     "study_id": "Id of the study.",
     "prediction_id": "Id of the prediction.",
+    "evaluation_id": "Id of the benchmark.",
     "decision_id": "Id of the decision.",
     "rule_id": "Id of the rule.",
     "import_id": "Id of the import.",

@@ -14,7 +14,7 @@ from django.core.management import call_command
 
 STAMP = "collected-from"
 # What django-htmx and the repository hold beside the files that pages load (patterns of names, as of collectstatic).
-IGNORED = ["ext", "htmax-*.js", "htmx-4*.js", "htmx-2.js", "plotly.json", "CVS", ".*", "*~"]
+IGNORED = ["ext", "htmax-*.js", "htmx-4*.js", "htmx-2.js", "pinned.json", "CVS", ".*", "*~"]
 
 
 def source_files() -> Iterator[tuple[str, Path]]:

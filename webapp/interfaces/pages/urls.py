@@ -102,6 +102,8 @@ urlpatterns = [
     route("runs/<slug:run_id>/stop", run.stop, "run-stop", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/resume", run.resume, "run-resume", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/evaluate", run.evaluate, "run-evaluate", Need(write=LAUNCH, limit=HEAVY)),
+    route("runs/<slug:run_id>/evaluations/<int:evaluation_id>/cancel", run.cancel_evaluation,
+          "run-cancel-evaluation", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/extend", run.extend, "run-extend", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/priority", run.priority, "run-priority", Need(write=LAUNCH)),
     route("runs/<slug:run_id>/change", run.change, "run-change", Need(write=CONTRIBUTE)),
@@ -112,6 +114,9 @@ urlpatterns = [
     route("compare", compare.compare, "compare", Need(VIEW)),
     route("compare/search", compare.compare_search, "compare-search", Need(VIEW, limit=SEARCHES)),
     route("compare/panels", compare.compare_panels, "compare-panels", Need(VIEW, limit=SEARCHES)),
+    # Layouts of panels, one's own; sharing one asks for more: `webapp.record.savedviews.services`.
+    route("compare/layouts", compare.save_layout, "compare-save-layout", Need(write=VIEW)),
+    route("compare/layouts/<int:view_id>/delete", compare.delete_layout, "compare-delete-layout", Need(write=VIEW)),
     route("compare/odds", compare.compare_odds, "compare-odds", Need(VIEW, limit=SEARCHES)),
     route("compare/crossings", compare.compare_crossings, "compare-crossings", Need(VIEW, limit=SEARCHES)),
     route("leaderboard", leaderboard.leaderboard, "leaderboard", Need(VIEW)),

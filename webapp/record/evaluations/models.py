@@ -13,9 +13,11 @@ class Evaluation(models.Model):
 
     class State(models.TextChoices):
         QUEUED = "queued"
-        RUNNING = "running"  # Ray has its job, which may wait for devices there
+        RUNNING = "running"  # handed over to Ray
+        STOPPING = "stopping"  # its job is to be stopped
         SUCCEEDED = "succeeded"
         FAILED = "failed"
+        CANCELLED = "cancelled"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="evaluations", db_index=False)
     step = models.BigIntegerField()  # of the checkpoint
@@ -25,9 +27,10 @@ class Evaluation(models.Model):
     limit = models.PositiveIntegerField(default=0)  # the first so many prompts; 0: all
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
     tries = models.PositiveIntegerField(default=0)
-    submitted_at = models.DateTimeField(null=True)
+    claimed_until = models.DateTimeField(null=True)  # from then on a job that Ray does not know is lost
+    began_at = models.DateTimeField(null=True)  # Ray has given its job the devices
     ended_at = models.DateTimeField(null=True)
-    error = models.TextField(blank=True)
+    reason = models.TextField(blank=True)  # why it failed, or what it waits for
     result = models.JSONField(null=True)  # `training.evaluate.evaluate`
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -42,7 +45,7 @@ class Evaluation(models.Model):
             models.Index(
                 fields=["id"],
                 name="evaluation_open",
-                condition=models.Q(state__in=["queued", "running"]),
+                condition=models.Q(state__in=["queued", "running", "stopping"]),
             )
         ]
         ordering = ["id"]

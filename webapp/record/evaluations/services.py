@@ -1,4 +1,4 @@
-"""Asking for a benchmark of a checkpoint, and what becomes of its job."""
+"""Asking for a benchmark of a checkpoint, and cancelling it."""
 
 import json
 import re
@@ -9,7 +9,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
 from django.utils import timezone
 
 from training.benchmarks import PREFIX, check_options, make_benchmark
@@ -17,13 +16,12 @@ from training.tasks import TaskError
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
-from webapp.identity.secrets.services import redact
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.recipes.services import outside_data, words_on
 from webapp.record.retention.folders import checkpoints_of
 from webapp.record.runs.models import Run
 
-MOST_K, MOST_PROMPTS, MOST_TRIES = 1024, 1_000_000, 3
+MOST_K, MOST_PROMPTS = 1024, 1_000_000
 MOST_OPTIONS = 1000  # characters: they are in an index
 OPTION = re.compile(r"[a-z_]{1,40}")
 HARNESS = re.compile(r"lm_eval/[\w.-]{1,100}")  # of the job's machine to say whether it has that task
@@ -66,18 +64,33 @@ def ask_for(run: Run, asked: Asked, *, user: User | None) -> tuple[Evaluation, b
     wanted = asdict(asked) | {"step": steps[-1] if asked.step is None else asked.step}
     with transaction.atomic():
         found, is_new = Evaluation.objects.get_or_create(run=run, **wanted, defaults={"created_by": user})
-        failed = Evaluation.objects.filter(pk=found.pk, state=State.FAILED)
-        is_new |= bool(failed.update(state=State.QUEUED, error="", ended_at=None, created_by=user))
+        ended = Evaluation.objects.filter(pk=found.pk, state__in=(State.FAILED, State.CANCELLED))
+        is_new |= bool(ended.update(state=State.QUEUED, reason="", ended_at=None, created_by=user))
         if is_new:
-            _record(found, user)
+            _record("run.evaluated", found, user)
     found.refresh_from_db()
     return found, is_new
 
 
-def _record(one: Evaluation, user: User | None) -> None:
+@transaction.atomic
+def cancel(one: Evaluation, *, user: User | None) -> Evaluation:
+    """Have it not measured; a job that has begun is stopped. Safe to repeat. Raises Conflict where it has ended."""
+    same = Evaluation.objects.filter(pk=one.pk)
+    changed = same.filter(state=State.QUEUED).update(
+        state=State.CANCELLED, reason="", ended_at=timezone.now()
+    ) or same.filter(state=State.RUNNING).update(state=State.STOPPING)
+    one.refresh_from_db()
+    if changed:
+        _record("run.evaluation_cancelled", one, user)
+    elif one.state in (State.SUCCEEDED, State.FAILED):
+        raise Conflict(f"It has {one.state}: there is nothing to cancel.")
+    return one
+
+
+def _record(action: str, one: Evaluation, user: User | None) -> None:
     key, name = one.run_id, one.run.name
     what: dict[str, Any] = {"task": one.task, "step": one.step}
-    record("run.evaluated", actor=user, project=one.run.project, kind="run", key=key, name=name, **what)
+    record(action, actor=user, project=one.run.project, kind="run", key=key, name=name, **what)
 
 
 def _check(asked: Asked) -> None:
@@ -103,47 +116,3 @@ def _check(asked: Asked) -> None:
         make_benchmark(asked.task, asked.options, Path(settings.HEADROOM_HOME))
     except TaskError as error:
         raise InvalidInput("task", f"task: {error}.") from error
-
-
-# --- the worker's part ----------------------------------------------------------------------------------------
-
-
-def open_ones(most: int) -> list[Evaluation]:
-    """Those whose job is to be submitted or looked at, oldest first."""
-    rows = Evaluation.objects.filter(state__in=(State.QUEUED, State.RUNNING), run__deleted_at=None)
-    return list(rows.select_related("run").order_by("id")[:most])
-
-
-def claim(one: Evaluation) -> bool:
-    """Whether its next try is the caller's."""
-    taken = Evaluation.objects.filter(pk=one.pk, state=State.QUEUED, tries=one.tries).update(
-        state=State.RUNNING, tries=F("tries") + 1, submitted_at=timezone.now()
-    )
-    if taken:
-        one.refresh_from_db()
-    return bool(taken)
-
-
-def succeeded(one: Evaluation, result: Mapping[str, Any]) -> None:
-    """Its job has ended well."""
-    _end(one, State.SUCCEEDED, result=dict(result))
-
-
-def failed(one: Evaluation, why: str) -> None:
-    """It will not go again by itself."""
-    text = redact(one.run.project_id, why.replace("\0", "").strip())[:2000]
-    _end(one, State.FAILED, error=text or "It ended without a word.")
-
-
-def put_back(one: Evaluation, why: str, *, counts: bool = True) -> None:
-    """To be submitted again; after MOST_TRIES that `counts` it has failed."""
-    if counts and one.tries >= MOST_TRIES:
-        failed(one, why)
-        return
-    rows = Evaluation.objects.filter(pk=one.pk, state=State.RUNNING, tries=one.tries)
-    rows.update(state=State.QUEUED, tries=one.tries if counts else F("tries") - 1)
-
-
-def _end(one: Evaluation, state: str, **changes: Any) -> None:
-    rows = Evaluation.objects.filter(pk=one.pk, state=State.RUNNING, tries=one.tries)
-    rows.update(state=state, ended_at=timezone.now(), **changes)

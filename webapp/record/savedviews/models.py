@@ -1,4 +1,4 @@
-"""Saved views of the runs list."""
+"""Saved views of the list of runs, and of the panels of metrics."""
 
 from django.conf import settings
 from django.db import models
@@ -8,11 +8,20 @@ from webapp.identity.accounts.models import Project
 
 
 class SavedView(models.Model):
-    """A filter with columns and an order under a name; its owner's alone, or shared with the project."""
+    """A filter with columns and an order under a name, or a layout of panels; its owner's alone, or shared with the
+    project."""
+
+    class Page(models.TextChoices):
+        RUNS = "runs"
+        METRICS = "metrics"
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="saved_views")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_views")
     name = models.CharField(max_length=60)
+    page = models.CharField(max_length=10, choices=Page.choices, default=Page.RUNS, db_default=Page.RUNS)
+    layout = models.TextField(
+        blank=True, default="", db_default=""
+    )  # of panels: that part of the page's query
     filter = models.CharField(max_length=1000, blank=True)
     columns = models.JSONField(default=list)  # keys in order; empty: the default columns
     sort = models.CharField(max_length=200, blank=True)

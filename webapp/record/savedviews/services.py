@@ -17,6 +17,7 @@ from webapp.record.savedviews.selectors import visible_views
 
 MAX_NAME = 60
 MAX_COLUMNS = 40
+MAX_LAYOUT = 8000
 MAX_VIEWS = 100  # of one person in one project
 GONE = "This view does not exist any more."
 
@@ -31,14 +32,25 @@ def create_view(
     sort: str = "",
     shared: bool = False,
 ) -> SavedView:
-    """A new view of the user's; sharing it needs CONTRIBUTE.
+    """A new view of the user's list of runs; sharing it needs CONTRIBUTE.
 
     Raises InvalidInput (name, filter), Conflict for a name that is taken, and Forbidden for a share without the role.
     """
+    return _create(user, project, name, shared, _content(user, filter, columns, sort))
+
+
+def create_layout(*, user: User, project: Project, name: str, layout: str, shared: bool = False) -> SavedView:
+    """A new layout of panels, as the part of a query that says it. Raises as `create_view` does (name, layout)."""
+    if len(layout) > MAX_LAYOUT:
+        raise InvalidInput("layout", f"layout: at most {MAX_LAYOUT:,} characters.")
+    return _create(user, project, name, shared, {"page": SavedView.Page.METRICS, "layout": layout})
+
+
+def _create(user: User, project: Project, name: str, shared: bool, content: dict[str, Any]) -> SavedView:
     if shared:
         require(user, project, Permission.CONTRIBUTE)
     name = _clean_name(name)
-    fields = {"name": name, "shared": shared} | _content(user, filter, columns, sort)
+    fields = {"name": name, "shared": shared} | content
     if SavedView.objects.filter(project=project, owner=user).count() >= MAX_VIEWS:
         raise InvalidInput(None, f"You have {MAX_VIEWS} views here; delete one first.")
     try:
@@ -108,7 +120,7 @@ def set_default(view_id: int | None, *, user: User, project: Project) -> None:
     if view_id is None:
         DefaultView.objects.filter(user=user, project=project).delete()
         return
-    if not visible_views(user, project).filter(pk=view_id).exists():
+    if not visible_views(user, project).filter(pk=view_id, page=SavedView.Page.RUNS).exists():
         raise NotFound(GONE)
     DefaultView.objects.update_or_create(user=user, project=project, defaults={"view_id": view_id})
 

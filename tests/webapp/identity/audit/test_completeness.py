@@ -23,6 +23,7 @@ from webapp.interfaces.imports.uploads import asked_of
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.evaluations import services as evaluations
+from webapp.record.evaluations.models import Evaluation
 from webapp.record.recipes import services as recipes
 from webapp.record.retention import services as retention
 from webapp.record.runs import bulk, deleting, editing, launch, launch_set, lifecycle, meaning, places
@@ -64,6 +65,10 @@ class World:
     @property
     def queued(self):
         return self.launch().run
+
+    @property
+    def evaluation(self):
+        return Evaluation.objects.create(run=self.run, step=4, task="gsm8k")
 
     @property
     def draft(self):
@@ -258,6 +263,9 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
             "run.evaluated",
         )
     ],
+    "webapp.record.evaluations.services.cancel": [
+        (lambda w: evaluations.cancel(w.evaluation, user=w.user), "run.evaluation_cancelled")
+    ],
     "webapp.record.runs.launch_set.launch_seeds": [
         (
             lambda w: launch_set.launch_seeds(w.request, [1, 2], user=w.user, project=w.project),
@@ -407,6 +415,14 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
         (lambda w: shares.revoke_share(w.share, user=w.user), "share.closed")
     ],
     "webapp.record.savedviews.services.create_view": [(lambda w: w.view(shared=True), "view.shared")],
+    "webapp.record.savedviews.services.create_layout": [
+        (
+            lambda w: views.create_layout(
+                user=w.user, project=w.project, name="A layout", layout="m=train%2F%2A", shared=True
+            ),
+            "view.shared",
+        )
+    ],
     "webapp.record.savedviews.services.share_view": [
         (
             lambda w: views.share_view(w.view().pk, user=w.user, project=w.project, version=1, shared=True),
@@ -473,11 +489,6 @@ SILENT = {
     },
     "webapp.record.evaluations.services": {
         "checkpoints_by_step": "reads",
-        "open_ones": "reads",
-        "claim": "the worker's part of what was told",
-        "succeeded": "the worker's part of what was told",
-        "failed": "the worker's part of what was told",
-        "put_back": "the worker's part of what was told",
     },
     "webapp.record.runs.meaning": {
         "meaning_of": "reads",

@@ -85,6 +85,6 @@ def test_a_changed_source_counts_as_not_collected(collected, monkeypatch):
     assert not sources.is_collected(collected)
 
 
-@pytest.mark.parametrize("left_out", ["vendor/plotly.json", "django_htmx/htmax-4.js"])
+@pytest.mark.parametrize("left_out", ["vendor/pinned.json", "django_htmx/htmax-4.js"])
 def test_what_no_page_loads_is_left_out(collected, left_out):
     assert not (collected / left_out).exists()

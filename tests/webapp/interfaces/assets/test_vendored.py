@@ -1,6 +1,6 @@
-"""The prebuilt plotly.js: what is committed is what was fetched, and it draws what our scripts ask for.
+"""Files of others: what is committed is what was fetched, and plotly.js draws what our scripts ask for.
 
-That it draws is proved in a browser (tests/browser/test_assets.py).
+That they draw is proved in a browser (tests/browser/test_assets.py, test_samples.py).
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 import plotly
 import pytest
 
-from scripts.vendor_plotly import FOLDER, PINNED
+from scripts.vendor import FILES, FOLDER, PINNED
 
 BUNDLE = "plotly-cartesian.min.js"
 TOLD = json.loads(PINNED.read_text())
@@ -19,14 +19,26 @@ TRACE = re.compile(r'moduleType:"trace",name:"(\w+)"')
 TRACES = set(TRACE.findall((FOLDER / BUNDLE).read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("name", TOLD["sha256"])
-def test_files_are_those_that_were_fetched(name):
-    assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == TOLD["sha256"][name]
+@pytest.mark.parametrize("package", FILES)
+def test_files_are_those_that_were_fetched(package):
+    for name, digest in TOLD[package]["sha256"].items():
+        assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest
 
 
-def test_version_and_licence_are_said():
-    assert f"v{TOLD['version']}" in (FOLDER / BUNDLE).read_text(encoding="utf-8")[:300]
-    assert "Permission is hereby granted, free of charge" in (FOLDER / "plotly-LICENSE.txt").read_text()
+def test_nothing_else_is_there():
+    told = {name for package in TOLD.values() for name in package["sha256"]}
+    assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*")} == told | {PINNED.name}
+
+
+def test_versions_and_licences_are_said():
+    said = {"plotly.js-cartesian-dist-min": BUNDLE, "katex": "katex/katex.min.js"}
+    for package, script in said.items():
+        version = TOLD[package]["version"]
+        assert re.search(
+            rf'(v|version[:=]"){re.escape(version)}', (FOLDER / script).read_text(encoding="utf-8")
+        )
+    for licence in FOLDER.rglob("*LICENSE.txt"):
+        assert "Permission is hereby granted, free of charge" in licence.read_text()
 
 
 def test_every_trace_that_our_scripts_ask_for_is_in_it():

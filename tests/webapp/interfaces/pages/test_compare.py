@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.webapp.crashing import crash_fits_of
 from tests.webapp.interfaces.pages.copies import copies_of
 from webapp.record.runs.models import Run
+from webapp.record.savedviews.models import SavedView
 from webapp.science.curves.fitting import curve_of
 
 
@@ -288,6 +289,29 @@ def test_metrics_are_the_second_tab_and_keep_the_choice(ada, make_run):
     assert 'value="train/* entropy"' in metrics and 'value="0.5"' in metrics and "cols-2" in metrics
     assert metrics.count('name="run"') == 4  # of the choice, and of the form of the patterns
     assert 'name="tab" value="metrics"' in metrics
+
+
+def test_a_layout_of_panels_is_saved_opened_and_deleted(ada, make_run):
+    run = make_run(12).pk
+    shown = f"run={run}&tab=metrics&m=train/*&cols=1&smooth=0.5&hide=seed+0"
+
+    answer = ada.post("/compare/layouts", {"name": "Training", "back": shown})
+
+    layout = SavedView.objects.get()
+    assert (layout.page, layout.layout) == ("metrics", "m=train%2F%2A&cols=1&smooth=0.5")
+    assert answer.url.startswith(f"/compare?run={run}&tab=metrics")
+    shown_so = page_of(ada, run=run, tab="metrics", m="train/*", cols="1", smooth="0.5")
+    otherwise = page_of(ada, run=run, tab="metrics", m="entropy", hide="seed 0")
+    opens = f'href="/compare?run={run}&amp;tab=metrics&amp;m=train%2F%2A&amp;cols=1&amp;smooth=0.5"'
+    assert opens in otherwise and f'{opens} aria-current="true"' in shown_so
+    assert "Training" not in ada.get("/runs").content.decode()
+
+    ada.post("/compare/layouts", {"name": "training", "back": shown})
+    assert SavedView.objects.count() == 1
+    ada.post(f"/compare/layouts/{layout.pk}/delete", {"version": 9, "back": shown})
+    assert SavedView.objects.count() == 1
+    ada.post(f"/compare/layouts/{layout.pk}/delete", {"version": layout.version, "back": shown})
+    assert not SavedView.objects.exists()
 
 
 def test_settings_are_the_third_tab(ada, make_run):

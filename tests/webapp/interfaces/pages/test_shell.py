@@ -21,7 +21,7 @@ from webapp.record.runs.models import Run
 STRICT = {
     "default-src 'none'", "script-src 'self'", "style-src 'self'",
     "style-src-attr 'unsafe-inline'", "connect-src 'self'", "frame-ancestors 'none'",
-    "img-src 'self' data: blob:", "form-action 'self'", "base-uri 'none'",
+    "img-src 'self' data: blob:", "form-action 'self'", "base-uri 'none'", "font-src 'self'",
 }  # fmt: skip
 
 

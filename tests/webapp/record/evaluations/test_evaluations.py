@@ -11,7 +11,7 @@ from training.records import Record
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.evaluations.selectors import matrix_of
-from webapp.record.evaluations.services import Asked, ask_for
+from webapp.record.evaluations.services import Asked, ask_for, cancel
 from webapp.record.runs import ingest
 
 SUMS = {"max_digits": 2, "held_out_pool": 5, "train_prompts": 20}
@@ -40,13 +40,26 @@ def test_the_newest_checkpoint_is_meant_and_the_same_question_is_the_same_evalua
     assert other.pk != first.pk and other.label.endswith("k=4")
 
 
-def test_one_that_failed_goes_again(run):
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_one_that_failed_or_was_cancelled_goes_again(run, state):
     first, _ = ask(run)
-    Evaluation.objects.update(state="failed", error="the node is gone", tries=1)
+    Evaluation.objects.update(state=state, reason="the node is gone", tries=1)
 
     again, is_new = ask(run)
 
-    assert (again.pk, again.state, again.error, is_new) == (first.pk, "queued", "", True)
+    assert (again.pk, again.state, again.reason, is_new) == (first.pk, "queued", "", True)
+
+
+def test_one_that_waits_is_cancelled_at_once_and_one_at_work_once_it_has_stopped(run):
+    one, _ = ask(run)
+    assert cancel(one, user=None).state == cancel(one, user=None).state == "cancelled"
+
+    Evaluation.objects.update(state="running")
+    assert cancel(one, user=None).state == cancel(one, user=None).state == "stopping"
+
+    Evaluation.objects.update(state="succeeded")
+    with pytest.raises(Conflict, match="It has succeeded"):
+        cancel(one, user=None)
 
 
 @pytest.mark.parametrize(

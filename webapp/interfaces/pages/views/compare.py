@@ -1,14 +1,17 @@
 """Runs, recipes and published curves side by side. All of the choice is in the URL."""
 
 from typing import Any
+from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.db.models import prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from webapp.base.amounts import NoAmount, amount_in
-from webapp.interfaces.pages.access import current_project
+from webapp.base.amounts import NoAmount, amount_in, whole_in
+from webapp.base.errors import Conflict, InvalidInput
+from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.configuration import config_table
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.settings_plot import CEILING, settings_plot
@@ -16,6 +19,9 @@ from webapp.record.recipes.selectors import revisions_with_runs
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.panels import metrics_of
 from webapp.record.runs.selectors import RunFilters, runs_of
+from webapp.record.savedviews.models import SavedView
+from webapp.record.savedviews.selectors import layouts_of
+from webapp.record.savedviews.services import create_layout, delete_view
 from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import odds
 from webapp.science.curves.comparison.compare import entries_of, payload_of
@@ -33,6 +39,7 @@ MOST_COMPUTE = 1e30  # of a budget, in any unit
 WIDTHS = {"1": "One column", "2": "Two", "3": "Three"}  # of panels
 MOST_NAMES = 300  # of metrics that the page lists
 LONGEST_PATTERNS = 2000
+LAYOUT = ("m", "x", "by", "cols", "smooth")  # of the query: what a saved layout has
 
 
 def compare(request: HttpRequest) -> HttpResponse:
@@ -80,7 +87,53 @@ def _metrics(request: HttpRequest, choice: Choice) -> dict[str, Any]:
         "widths": WIDTHS,
         "cols": request.GET.get("cols") if request.GET.get("cols") in WIDTHS else "3",
         "smooth": _smoothing(request),
+        "layouts": _layouts(request),
     }
+
+
+def _layouts(request: HttpRequest) -> list[tuple[SavedView, str, bool]]:
+    """(saved layout, the address that shows the chosen runs in it, whether they are shown so). One query."""
+    rest = {name: request.GET.getlist(name) for name in request.GET if name not in (*LAYOUT, "hide")}
+    now = layout_of(request.GET)
+    return [
+        (one, urlencode(rest, doseq=True) + f"&{one.layout}", one.layout == now)
+        for one in layouts_of(signed_in(request), current_project(request))
+    ]
+
+
+def layout_of(query: QueryDict) -> str:
+    """The part of the query that says which panels there are and how they are drawn."""
+    return urlencode([(name, value) for name in LAYOUT if (value := query.get(name))])
+
+
+def save_layout(request: HttpRequest) -> HttpResponse:
+    """Keep the layout of the panels under a name."""
+    back = QueryDict(request.POST.get("back", ""))
+    try:
+        layout = create_layout(
+            user=signed_in(request), project=current_project(request), name=request.POST.get("name", ""),
+            layout=layout_of(back), shared="shared" in request.POST,
+        )  # fmt: skip
+    except (Conflict, InvalidInput) as error:
+        messages.warning(request, str(error))
+    else:
+        messages.info(request, f"Saved the layout “{layout}”.")
+    return redirect(f"{reverse('compare')}?{back.urlencode()}")
+
+
+def delete_layout(request: HttpRequest, view_id: int) -> HttpResponse:
+    """Delete a saved layout of the user's."""
+    user, project = signed_in(request), current_project(request)
+    layout = get_object_or_404(SavedView, pk=view_id, owner=user, project=project)
+    try:
+        delete_view(
+            layout.pk, user=user, project=project, version=whole_in(request.POST.get("version", "")) or 0
+        )
+    except Conflict as error:
+        messages.warning(request, str(error))
+    else:
+        messages.info(request, f"Deleted the layout “{layout}”.")
+    return redirect(f"{reverse('compare')}?{QueryDict(request.POST.get('back', '')).urlencode()}")
 
 
 def _settings(request: HttpRequest, choice: Choice, x: str) -> dict[str, Any]:

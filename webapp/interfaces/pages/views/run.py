@@ -44,7 +44,7 @@ from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, qu
 from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
 from webapp.interfaces.pages.run.timeline import until_of
 from webapp.record.artifacts import store
-from webapp.record.evaluations.services import ask_for
+from webapp.record.evaluations.services import ask_for, cancel
 from webapp.record.logs.selectors import Kept
 from webapp.record.runs import deleting, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
@@ -252,6 +252,23 @@ def evaluate(request: HttpRequest, run_id: str) -> HttpResponse:
     else:
         words = "will be measured" if is_new else f"was asked for before, and has {found.state}"
         messages.info(request, f"Step {found.step:,} on {found.label} {words}.")
+    return _to_benchmarks(run)
+
+
+def cancel_evaluation(request: HttpRequest, run_id: str, evaluation_id: int) -> HttpResponse:
+    """Have a benchmark of a checkpoint not measured."""
+    run = get_run(request, run_id)
+    one = get_object_or_404(run.evaluations, pk=evaluation_id)
+    try:
+        cancel(one, user=signed_in(request))
+    except Conflict as error:
+        messages.warning(request, str(error))
+    else:
+        messages.info(request, f"{one} {'is' if one.state == 'cancelled' else 'will be'} cancelled.")
+    return _to_benchmarks(run)
+
+
+def _to_benchmarks(run: Run) -> HttpResponse:
     return redirect(f"{reverse('run', args=[run.pk])}?tab=benchmarks#tabs")
 
 

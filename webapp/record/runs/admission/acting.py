@@ -15,6 +15,7 @@ from webapp.base.claims import take_turns
 from webapp.record.runs import outbox
 from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.deciding import decide
+from webapp.record.runs.admission.guests import Guest, guests
 from webapp.record.runs.admission.parts import Cluster, Decision, Queued, Share, Span, Wait, Why
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Attempt, Dispatch, Run, State, submission_id_of
@@ -154,10 +155,25 @@ def admit(
     _step_back([run for run in outcome.runs if run.pk in outcome.decision.step_back])
     by_run = {row.queued.run: row for row in rows}
     started = outcome.decision.start
-    claimed = _claim([by_run[run] for run in started if run_id in (None, run)][:most], now + claim)
+    going = [by_run[run] for run in started if run in by_run and run_id in (None, run)]
+    claimed = _claim(going[:most], now + claim)
     _tell([row for row in rows if row.queued.run not in set(started)], outcome.sentences(), LATER)
     _tell_the_rest(rows, free, LATER)
     return claimed
+
+
+def admit_guests(free: Q, now: datetime) -> tuple[list[str], dict[str, str]]:
+    """Jobs of guests that go now, and what the others wait for. Part of the transaction that claims them; `free`:
+    dispatch rows that nobody has claimed."""
+    take_turns("admission")
+    if held := outbox.why_held():
+        return [], {guest.job: held for guest in guests() if guest.is_queued}
+    outcome = look(reading.due_submissions(free), now)
+    _step_back([run for run in outcome.runs if run.pk in outcome.decision.step_back])
+    waiting = [guest.job for guest in outcome.guests if guest.is_queued]
+    going = [job for job in outcome.decision.start if job in set(waiting)]
+    said = outcome.sentences()
+    return going, {job: said.get(job, LATER) for job in waiting if job not in set(going)}
 
 
 @dataclass(frozen=True)
@@ -168,6 +184,7 @@ class Outcome:
     cluster: Cluster
     shares: Mapping[int, Share]
     runs: Sequence[Run]  # at work
+    guests: Sequence[Guest]
 
     def sentences(self) -> dict[str, str]:
         """Run -> what it waits for. One query."""
@@ -176,7 +193,11 @@ class Outcome:
         known = {run.pk: run for run in named}
         started = [known[run] for run in self.decision.start if run in known]
         working = [(run.project_id, label_of(run)) for run in [*self.runs, *started]]
-        names = {pk: label_of(run) for pk, run in known.items()}
+        going = set(self.decision.start)
+        working += [
+            (one.project_id, one.name) for one in self.guests if not one.is_queued or one.job in going
+        ]
+        names = {pk: label_of(run) for pk, run in known.items()} | {one.job: one.name for one in self.guests}
         has = None
         if self.cluster.nodes is not None:
             has = {name: total(self.cluster.nodes, name) for name in ("CPU", "GPU")}
@@ -185,11 +206,14 @@ class Outcome:
 
 def look(rows: Sequence[reading.Row], now: datetime) -> Outcome:
     """What would be done with this queue now; nothing is changed."""
-    runs, seen = reading.runs_at_work(), reading.cluster_seen()
-    shares = reading.shares_of((row.queued.project for row in rows), runs)
-    queue = reading.queue_of(rows, shares, now)
+    runs, seen, others = reading.runs_at_work(), reading.cluster_seen(), guests()
+    waiting = [row.queued for row in rows] + [guest.queued() for guest in others if guest.is_queued]
+    working = [guest for guest in others if not guest.is_queued]
+    shares = reading.shares_of((one.project for one in waiting), [*runs, *working])
+    queue = reading.queue_of(waiting, shares, now)
     cluster = seen.beside(submission_id_of(run.pk, run.attempt_number) for run in runs)
-    return Outcome(decide(queue, reading.at_work(runs, seen), cluster, shares), cluster, shares, runs)
+    at_work = reading.at_work(runs, seen) + [guest.at_work(reading.STOP) for guest in working]
+    return Outcome(decide(queue, at_work, cluster, shares), cluster, shares, runs, others)
 
 
 def _claim(going: Sequence[reading.Row], until: datetime) -> list[Dispatch]:

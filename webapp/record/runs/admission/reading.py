@@ -211,10 +211,10 @@ def due(free: Q) -> QuerySet[Dispatch]:
     return Dispatch.objects.filter(free & attempt)
 
 
-def queue_of(rows: Sequence[Row], shares: Mapping[int, Share], now: datetime) -> list[Queued]:
-    """The first LOOKED_AT in order, with what they ask for. One query, and two for a project whose pace is not
+def queue_of(waiting: Iterable[Queued], shares: Mapping[int, Share], now: datetime) -> list[Queued]:
+    """The first LOOKED_AT in order, with what runs ask for. One query, and two for a project whose pace is not
     remembered."""
-    ordered = in_order((row.queued for row in rows), shares, now, most=LOOKED_AT)
+    ordered = in_order(waiting, shares, now, most=LOOKED_AT)
     asked = Run.objects.filter(pk__in=[run.run for run in ordered]).values_list("pk", RESOURCES, MAX_STEPS)
     known = {pk: (needs_of(resources), max_steps) for pk, resources, max_steps in asked}
     return [_with_needs(run, *known[run.run]) if run.run in known else run for run in ordered]

@@ -1,0 +1,114 @@
+// Formulas in what a model wrote: $…$, \(…\), $$…$$ and \[…\] are drawn by KaTeX once they come into view. What
+// it cannot draw, and what a text could hide or spoil the page with, stays as it was written.
+const MOST = 2000; // characters of a formula
+const MOST_DRAWN = 500; // of one text
+const DELIMITER = /\\[()[\]]|\\[\s\S]|\$\$?/g;
+const CLOSES = { "\\(": "\\)", "\\[": "\\]", "$$": "$$", $: "$" };
+// Links, pictures, HTML and definitions, which grow without bound; and what makes text unseen or moves it elsewhere:
+// so would a comment.
+const REFUSED = new RegExp(
+  "\\\\(?:href|url|includegraphics|html\\w+|[egx]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand|char" +
+    "|phantom|[hv]phantom|smash|[rlc]lap|math[rlc]lap|m?kern|m?skip|hskip|mskip|hspace|raisebox|color|textcolor)(?![A-Za-z])|(?<!\\\\)%",
+);
+const KATEX = { throwOnError: true, trust: false, strict: "ignore", maxExpand: 200, maxSize: 10 };
+
+/** Every formula of a text: where it begins and ends, its TeX and whether it stands alone on a line. */
+export function formulasOf(text) {
+  const found = [];
+  let open = null;
+  for (const { 0: mark, index } of text.matchAll(DELIMITER)) {
+    if (open && index - open.index > MOST) open = null;
+    const tex = open && mark === CLOSES[open.mark] ? text.slice(open.index + open.mark.length, index) : "";
+    const end = index + mark.length;
+    if (tex.trim() && (mark !== "$" || isInline(tex, text[end]))) {
+      found.push({ first: open.index, end, tex, alone: mark === "$$" || mark === "\\]" });
+      open = null;
+    } else if (mark in CLOSES && (!open || open.mark === "$" || open.mark === mark)) open = { mark, index };
+  }
+  return found;
+}
+
+/** Whether a text between two dollars is a formula, and no sums of money: "$5 and $6". */
+function isInline(tex, after) {
+  return !/^\s|\s$|\n/.test(tex) && !/\d/.test(after ?? "");
+}
+
+/** A node with the formula, or null where it is to stay text. */
+function drawn({ tex, alone }) {
+  if (REFUSED.test(tex)) return null;
+  const node = document.createElement("span");
+  node.className = alone ? "formula alone" : "formula";
+  node.title = tex;
+  try {
+    window.katex.render(tex, node, { ...KATEX, displayMode: alone });
+  } catch {
+    return null;
+  }
+  return node;
+}
+
+/** Draw the formulas of a text; what each stands for is kept in `kept`: node -> fragment. */
+function draw(text, kept) {
+  const formulas = formulasOf(text.textContent).slice(0, MOST_DRAWN);
+  for (const formula of formulas.reverse()) {
+    const node = drawn(formula);
+    if (!node) continue;
+    const range = rangeOf(text, formula.first, formula.end);
+    if (range.cloneContents().querySelector("mark")) node.classList.add("final");
+    kept.set(node, range.extractContents());
+    range.insertNode(node);
+  }
+  if (text.scrollWidth > text.clientWidth) text.tabIndex = 0; // by keys, too
+}
+
+/** From one character of a text to another, whatever nodes it has by now. */
+function rangeOf(text, first, end) {
+  const range = document.createRange();
+  const walker = document.createTreeWalker(text, NodeFilter.SHOW_TEXT);
+  for (let at = 0, node = walker.nextNode(); node; at += node.length, node = walker.nextNode()) {
+    if (at <= first && first < at + node.length) range.setStart(node, first - at);
+    if (at < end && end <= at + node.length) {
+      range.setEnd(node, end - at);
+      break;
+    }
+  }
+  return range;
+}
+
+function loaded({ katex, katexStyle }) {
+  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: katexStyle });
+  const script = Object.assign(document.createElement("script"), { src: katex });
+  document.head.append(style);
+  return new Promise((resolve) => {
+    script.onload = script.onerror = resolve; // without it everything stays as it was written
+    document.head.append(script);
+  });
+}
+
+function start() {
+  const toggle = document.getElementById("formulas");
+  const texts = [...document.querySelectorAll(".from-model:not(.words-diff)")];
+  const some = texts.filter((text) => formulasOf(text.textContent).length);
+  if (!toggle || !some.length) return;
+  const kept = new Map();
+  let katex = null;
+  const seen = new IntersectionObserver(async (entries) => {
+    const inView = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+    if (!inView.length) return;
+    inView.forEach((text) => seen.unobserve(text));
+    await (katex ??= loaded(toggle.dataset));
+    if (toggle.ariaPressed === "true") inView.forEach((text) => draw(text, kept));
+  }, { rootMargin: "200px" });
+  const drawAll = () => some.forEach((text) => seen.observe(text));
+  toggle.hidden = false;
+  toggle.addEventListener("click", () => {
+    toggle.ariaPressed = toggle.ariaPressed === "true" ? "false" : "true";
+    seen.disconnect();
+    for (const [node, written] of kept) node.replaceWith(written);
+    kept.clear();
+    if (toggle.ariaPressed === "true") drawAll();
+  });
+  drawAll();
+}
+
+start();
