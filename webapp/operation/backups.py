@@ -14,6 +14,7 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg.conninfo import conninfo_to_dict
 
+from webapp.base.errors import ServiceError
 from webapp.base.whole_files import writing
 from webapp.identity.secrets.models import ProjectSecret, Undecipherable, decrypt
 from webapp.record.health.patience import new_words, unknown_of
@@ -21,7 +22,7 @@ from webapp.record.health.patience import new_words, unknown_of
 AS_WHOEVER_RESTORES = ("--no-owner", "--no-privileges")
 
 
-class BackupError(RuntimeError):
+class BackupError(ServiceError):
     """A backup cannot be made or used; the message says why in a sentence."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from webapp.base import whole_files
+from webapp.base.errors import ServiceError
 
 MANIFEST = "manifest.json"
 KIND = "headroom project"
@@ -24,7 +25,7 @@ MOST_MANIFEST = 16 << 20  # bytes
 DAMAGES = (OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
 
-class MovingError(RuntimeError):
+class MovingError(ServiceError):
     """A project cannot be exported or imported; the message says why in a sentence."""
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management import BaseCommand, CommandParser
 
 from webapp.base.disk import bytes_in_words, disk_now
-from webapp.identity.accounts.management.named import project_named
 from webapp.identity.accounts.models import Project
+from webapp.operation.management.base import project_named
 from webapp.record.retention.selectors import policy_of, preview
 from webapp.record.retention.services import clean_up, watch_disk
 

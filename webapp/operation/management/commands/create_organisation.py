@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from webapp.base.errors import ServiceError
-from webapp.identity.accounts.management.named import user_named
 from webapp.identity.accounts.services import found_organisation
+from webapp.operation.management.base import OperatorCommand, user_named
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Make an organisation. Its first project comes by create_project SLUG NAME --organisation SLUG."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -19,8 +18,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = user_named(options["owner"])
-        try:
-            made = found_organisation(slug=options["slug"], name=options["name"], owner=owner)
-        except ServiceError as error:
-            raise CommandError(error.message) from error
+        made = found_organisation(slug=options["slug"], name=options["name"], owner=owner)
         self.stdout.write(f"The organisation {made.slug} is there, owned by {owner}.")

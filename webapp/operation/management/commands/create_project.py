@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.db import transaction
 
-from webapp.base.errors import ServiceError
-from webapp.identity.accounts.management.named import organisation_named
 from webapp.identity.accounts.services import DEFAULT_ORGANISATION, checked_name, checked_slug, create_project
 from webapp.identity.audit.services import record
+from webapp.operation.management.base import OperatorCommand, organisation_named
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Make a project with the shipped recipes in it. Its members come by add_member or by invitations."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -21,16 +20,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         organisation = organisation_named(options["organisation"])
-        try:
-            with transaction.atomic():
-                project = create_project(
-                    slug=checked_slug(options["slug"]), name=checked_name(options["name"]),
-                    organisation=organisation,
-                )  # fmt: skip
-                record(
-                    "project.created", actor=None, project=project, kind="project", key=project.slug,
-                    name=project.name,
-                )  # fmt: skip
-        except ServiceError as error:
-            raise CommandError(error.message) from error
+        with transaction.atomic():
+            project = create_project(
+                slug=checked_slug(options["slug"]), name=checked_name(options["name"]),
+                organisation=organisation,
+            )  # fmt: skip
+            record(
+                "project.created", actor=None, project=project, kind="project", key=project.slug,
+                name=project.name,
+            )  # fmt: skip
         self.stdout.write(f"The project {project.slug} is there.")

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from webapp.base.errors import InvalidInput
-from webapp.identity.accounts.management.named import project_named, user_named
 from webapp.identity.accounts.models import Scope
 from webapp.identity.accounts.services import DEFAULT_PROJECT, create_token
+from webapp.operation.management.base import OperatorCommand, project_named, user_named
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Print a new API token for USER. It is shown once; only its digest is stored."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,14 +23,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         user, project = user_named(options["user"]), project_named(options["project"])
-        try:
-            token = create_token(
-                user=user,
-                project=project,
-                scope=options["scope"],
-                days=options["days"],
-                name=options["name"],
-            )
-        except InvalidInput as error:
-            raise CommandError(error.message) from error
+        token = create_token(
+            user=user,
+            project=project,
+            scope=options["scope"],
+            days=options["days"],
+            name=options["name"],
+        )
         self.stdout.write(token)

@@ -1,9 +1,22 @@
-"""What the arguments of commands name."""
+"""What commands share: a refusal is one line, and arguments name people, projects and organisations."""
 
-from django.core.management.base import CommandError
+from typing import Any
 
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import Organisation, Project, User
 from webapp.identity.accounts.services import DEFAULT_ORGANISATION, default_organisation
+
+
+class OperatorCommand(BaseCommand):
+    """What a service refuses is said in one line, with status 1."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except ServiceError as error:
+            raise CommandError(error.message) from error
 
 
 def user_named(username: str) -> User:

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from webapp.base.errors import ServiceError
-from webapp.identity.accounts.management.named import project_named, user_named
 from webapp.identity.accounts.models import Role
 from webapp.identity.accounts.services import put_member
+from webapp.operation.management.base import OperatorCommand, project_named, user_named
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Make USER a member of PROJECT in ROLE, or change the role. Safe to repeat."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -20,8 +19,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         user, project = user_named(options["user"]), project_named(options["project"])
-        try:
-            changed = put_member(project, user, options["role"])
-        except ServiceError as error:
-            raise CommandError(error.message) from error
+        changed = put_member(project, user, options["role"])
         self.stdout.write(f"{user} is {options['role']} in {project.slug}{'' if changed else ' already'}.")

@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from webapp.base.errors import Conflict, InvalidInput
-from webapp.identity.accounts.management.named import project_named, user_named
 from webapp.identity.accounts.services import DEFAULT_PROJECT
+from webapp.operation.management.base import OperatorCommand, project_named, user_named
 from webapp.record.runs.launch_set import RunSet, launch_set, leave_one_out
 from webapp.record.runs.models import Run
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Launch each recipe with each seed: `launch_recipes --leave-one-out --size tiny --seeds 0 1 2`. "
         "Safe to repeat: the same label, recipe and seed are the same run."
@@ -34,17 +33,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         recipes = [*options["recipes"], *(leave_one_out(options["size"]) if options["leave_one_out"] else [])]
-        try:
-            said = {name: options[name] for name in ("seeds", "label", "task", "model", "budget_hours")}
-            user = user_named(options["user"]) if options["user"] else None
-            priority = Run.Priority.labels.index(options["priority"])
-            launched = launch_set(
-                RunSet(recipes=recipes, priority=priority, **said),
-                user=user,
-                project=project_named(options["project"]),
-            )
-        except (InvalidInput, Conflict) as error:
-            raise CommandError(error.message) from error
+        said = {name: options[name] for name in ("seeds", "label", "task", "model", "budget_hours")}
+        user = user_named(options["user"]) if options["user"] else None
+        priority = Run.Priority.labels.index(options["priority"])
+        launched = launch_set(
+            RunSet(recipes=recipes, priority=priority, **said),
+            user=user,
+            project=project_named(options["project"]),
+        )
         for made in launched:
             note = "" if made.created else "  (launched before)"
             self.stdout.write(f"{made.run.pk}  {made.run.name}  seed {made.run.seed}{note}")
