@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Query, Router, Schema
+from pydantic import Field
 
 from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound

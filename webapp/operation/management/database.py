@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dj_database_url
 from django.conf import settings
-from django.core.management import CommandError
+from django.core.management.base import CommandError
 from django.db import connections
 
 from stack import environment, outside

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from django.conf import settings
 
+from training.checkpoints import MARKER
 from webapp.record.retention.models import RetentionPolicy
 from webapp.record.runs.models import State
 
-MARKER = "COMPLETE"
 REMOVED = ".removed"
 NAME = re.compile(r"step-(\d{1,12})(?:\.(\d{1,6}))?")
 LEFT_OVER = re.compile(r"\..*\.partial|(damaged|stale)-step-.*")
