@@ -12,7 +12,7 @@ from webapp.interfaces.imports import services as imports
 from webapp.record.artifacts import store as artifacts
 from webapp.record.logs.services import follow
 from webapp.record.retention import services
-from webapp.record.runs.deleting import purge
+from webapp.record.runs.editing import purge
 from webapp.reporting.alerts import delivery, firing
 from webapp.reporting.alerts.models import Delivery
 from webapp.reporting.alerts.rules import ensure_for_everybody

@@ -1,9 +1,18 @@
-"""Room on the disk of HEADROOM_HOME, where checkpoints, models and journals go."""
+"""Room on the disk of HEADROOM_HOME, where checkpoints, models and journals go.
 
+Files that people carry away: there under their names when they are whole, and for their owner's eyes only.
+"""
+
+import hashlib
+import os
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
 
 from django.conf import settings
 
@@ -65,3 +74,23 @@ def check_room(size: int, field: str) -> None:
         raise InvalidInput(
             field, f"The disk of this server has no room for these files: {free} are free.", status=507
         )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """What is written has reached the disk when the name appears; where that fails, nothing is left. Raises OSError."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

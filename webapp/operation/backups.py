@@ -14,8 +14,8 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg.conninfo import conninfo_to_dict
 
+from webapp.base.disk import writing
 from webapp.base.errors import ServiceError
-from webapp.base.whole_files import writing
 from webapp.identity.secrets.models import ProjectSecret, Undecipherable, decrypt
 from webapp.record.health.patience import new_words, unknown_of
 

@@ -16,8 +16,16 @@ from django.db.models import Q
 from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput, NotFound
-from webapp.identity.accounts.events import project_created
-from webapp.identity.accounts.models import ApiToken, Membership, Organisation, Project, Role, Scope, User
+from webapp.identity.accounts.models import (
+    ApiToken,
+    Membership,
+    Organisation,
+    Project,
+    Role,
+    Scope,
+    User,
+    project_created,
+)
 from webapp.identity.accounts.permissions import Permission, grants, refusal, role_in
 from webapp.identity.audit.services import record
 
@@ -50,7 +58,7 @@ def set_role(project: Project, user: User, role: Role) -> Membership:
 
 
 def create_project(*, slug: str, name: str, organisation: Organisation | None = None) -> Project:
-    """A project, with the shipped recipes in it (`webapp.record.recipes.signals`); without an organisation, in the
+    """A project, with the shipped recipes in it (`webapp.record.recipes.apps`); without an organisation, in the
     default one.
 
     Raises Conflict where the slug is taken.

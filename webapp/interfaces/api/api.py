@@ -10,20 +10,18 @@ from ninja.operation import Operation
 
 from webapp.interfaces.api import (
     alert_rules,
-    alerts,
     artifacts,
     automation,
     curves,
     evaluations,
     exports,
+    health,
     imports,
-    logs,
     predictions,
     problems,
     recipes,
     runs,
     samples,
-    status,
     studies,
 )
 from webapp.interfaces.api import decisions as decision_log
@@ -42,20 +40,20 @@ Send `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message"
 ROUTERS = (
     ("/recipes", recipes.router),
     ("/runs", runs.router),
-    ("/runs", logs.router),
+    ("/runs", artifacts.router),
     ("/runs", artifacts.router),
     ("/runs", samples.router),
     ("/runs", evaluations.router),
     ("/studies", studies.router),
     ("/imports", imports.router),
     ("/predictions", predictions.router),
-    ("/alerts", alerts.router),
+    ("/alerts", alert_rules.router),
     ("/alerts", alert_rules.router),
     ("/decisions", decision_log.router),
     ("", automation.router),
     ("", curves.router),
     ("", exports.router),
-    ("", status.router),
+    ("", health.router),
 )
 OPENED_BY = tokens_of(ROUTERS)
 

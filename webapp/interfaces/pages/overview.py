@@ -9,10 +9,9 @@ from django.core.cache import cache
 from django.utils import timezone
 
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages.ages import duration
-from webapp.interfaces.pages.marks import shared_scale
+from webapp.interfaces.pages.marks import duration, shared_scale
 from webapp.interfaces.pages.run_list.columns import Row, rows_of
-from webapp.record.alarm_rules.rules import Level
+from webapp.record.alarm_rules import Level
 from webapp.record.runs.models import Point, Run, State
 from webapp.record.runs.pace import time_left
 from webapp.record.runs.places import waiting_of

@@ -17,7 +17,7 @@ from django.db.transaction import atomic
 from django.http import HttpResponse
 from django.views.decorators.cache import never_cache
 
-from webapp.base.limits import Limit
+from webapp.base.requests import Limit
 from webapp.interfaces.pages.views import (
     account,
     alerts,

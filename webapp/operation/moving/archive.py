@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from webapp.base import whole_files
+from webapp.base import disk
 from webapp.base.errors import ServiceError
 
 MANIFEST = "manifest.json"
@@ -81,14 +81,14 @@ class Writer:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Writer]:
-    """See `webapp.base.whole_files.writing`. Raises MovingError."""
+    """See `webapp.base.disk.writing`. Raises MovingError."""
     if not path.parent.is_dir():
         raise MovingError(f"There is no folder {path.parent}.")
     if path.is_dir():
         raise MovingError(f"{path} is a folder: name a file.")
     try:
         with (
-            whole_files.writing(path) as raw,
+            disk.writing(path) as raw,
             zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as file,
         ):
             yield Writer(file)

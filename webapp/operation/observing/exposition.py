@@ -3,6 +3,8 @@
 A worker's own /metrics: on a machine without a web server nobody else could say what its processes counted.
 
 What is so at this moment, asked of the database at each scrape: `webapp.reporting.status.status` and two counts.
+
+What is said at start of variables that cannot be used.
 """
 
 import logging
@@ -16,8 +18,9 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
 from django.core.handlers.wsgi import WSGIRequest
-from django.db import Error
+from django.db import Error as DatabaseError
 from django.db.models import Count, F, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.http import HttpRequest, HttpResponse
@@ -28,11 +31,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from webapp.base.code import code_version
 from webapp.base.disk import Disk
 from webapp.base.metrics import COUNTED, SHARED_FOLDER
-from webapp.identity.audit.middleware import client_address
+from webapp.identity.audit.services import client_address
 from webapp.record.health.models import ClusterSeen
+from webapp.record.health.services import code_version
 from webapp.record.runs.models import Run
 from webapp.reporting.status.status import Status, Waiting, status_now
 
@@ -47,7 +50,7 @@ class State(Collector):
         """Without the database only that it is away."""
         try:
             return list(_gauges(status_now()))
-        except Error as error:
+        except DatabaseError as error:
             log.warning("metrics: the database does not answer: %s", type(error).__name__)
             return [_gauge("headroom_database_up", "Whether the database answers.", 0)]
 
@@ -246,3 +249,29 @@ class _Quiet(WSGIRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """A scrape is no news."""
+
+
+TAG = "headroom"
+LEAST_TOKEN = 16
+HINT = "docs/observability.md says who may read /metrics."
+
+
+@register(TAG)
+def metrics_door(**_: Any) -> list[CheckMessage]:
+    """Who may read /metrics must be clear, and must not be everybody."""
+    found: list[CheckMessage] = []
+    token = settings.METRICS_TOKEN
+    if token and (len(token) < LEAST_TOKEN or token != token.strip()):
+        said = (
+            f"HEADROOM_METRICS_TOKEN must have at least {LEAST_TOKEN} characters, and no space around them."
+        )
+        found.append(Error(said, hint=HINT, id="headroom.E011"))
+    try:
+        networks_of(settings.METRICS_ALLOW)
+    except ValueError as error:
+        found.append(Error(f"HEADROOM_METRICS_ALLOW: {error}.", hint=HINT, id="headroom.E012"))
+    try:
+        wanted_address()
+    except ValueError as error:
+        found.append(Error(f"{error}.", hint=HINT, id="headroom.E013"))
+    return found

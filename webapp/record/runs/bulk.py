@@ -16,7 +16,7 @@ from webapp.base.once import checked_key
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission
 from webapp.identity.audit.services import record_each
-from webapp.record.runs import deleting, launch, lifecycle
+from webapp.record.runs import editing, launch, lifecycle
 from webapp.record.runs.bounds import MAX_TAGS, clean_tag
 from webapp.record.runs.editing import change_run, cleaned
 from webapp.record.runs.models import BulkAction, Run, State
@@ -209,13 +209,13 @@ def _try(done: str, service: Callable[[], Run]) -> Outcome:
 
 
 def _delete(run: Run, user: User) -> Outcome:
-    return _try("deleted", lambda: deleting.delete_run(run, user=user))
+    return _try("deleted", lambda: editing.delete_run(run, user=user))
 
 
 def _restore(run: Run, user: User) -> Outcome:
     if run.deleted_at is None:
         return Outcome("was not deleted")
-    return _try("restored", lambda: deleting.restore_run(run, user=user))
+    return _try("restored", lambda: editing.restore_run(run, user=user))
 
 
 def _change(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:

@@ -38,7 +38,7 @@ from training.checkpoint_store import URL as STORE_URL
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
-from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.record.alarm_rules import rules_by_name
 from webapp.record.runs.models import Attempt, Point, Record, Run, Series, State, Transition
 from webapp.record.runs.points import PASS_RATE
 from webapp.record.runs.states import DRIVER, ENDED

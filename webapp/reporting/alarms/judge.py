@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headroom.adapters.naming import SYSTEM
-from webapp.record.alarm_rules.rules import Comparison, Rule, rules_by_name
+from webapp.record.alarm_rules import Comparison, Rule, rules_by_name
 from webapp.record.runs.sampling import stride_for
 from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves import words

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from webapp.base.claims import take_turns
-from webapp.record.alarm_rules.rules import rules, watched_metrics
+from webapp.record.alarm_rules import rules, watched_metrics
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.judge import Finding, judge_all
 from webapp.reporting.alarms.models import Alarm

@@ -23,8 +23,8 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.reporting.shares.models import Share
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.models import ReferenceFit
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.predictions import claims
 from webapp.science.predictions.models import Prediction
 

@@ -15,8 +15,8 @@ from scaling import plan
 from scaling.course import Course, normal_quantile, widest_known
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import Goal
-from webapp.science.curves.axes import Axis
 from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves.words import Axis
 
 Payload = dict[str, Any]
 SETTLE_STEPS = 200  # computes that are tried between the last one seen and the farthest kept

@@ -22,11 +22,11 @@ from scaling import curve
 from scaling.course import Course
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
 from webapp.science.curves import answers, fitting, words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.science.curves.answers import Outlook, read
 from webapp.science.curves.fitting import CRASHED
 from webapp.science.curves.models import Fit
-from webapp.science.curves.outlook import Outlook, read
 from webapp.science.curves.selectors import halfway_ids, latest_ids
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL
 
 PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")

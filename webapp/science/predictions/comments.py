@@ -17,11 +17,10 @@ from django.db.models import Q
 from django.utils import timezone
 
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
-from webapp.identity.accounts.events import notify
-from webapp.identity.accounts.models import User
+from webapp.identity.accounts.models import User, notify
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
-from webapp.science.predictions.checks import text_from
+from webapp.science.predictions.claims import text_from
 from webapp.science.predictions.frozen import passed_already
 from webapp.science.predictions.models import Comment, Outcome, Prediction, Review, ReviewRequest
 

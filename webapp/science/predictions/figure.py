@@ -15,10 +15,10 @@ import numpy as np
 import scaling
 from scaling.course import Course
 from scaling.curve import curve as curve_at
-from webapp.science.curves import answers, fitting, outlook, words
+from webapp.science.curves import answers, fitting, words
 from webapp.science.curves.ahead import ceiling, for_evaluations
-from webapp.science.curves.axes import AXES, Axis
 from webapp.science.curves.fitting import Curve, Question, try_fit
+from webapp.science.curves.words import AXES, Axis
 from webapp.science.predictions.claims import Claim, Statement, claim_of, outcome_words
 from webapp.science.predictions.models import Outcome, Prediction
 
@@ -57,7 +57,7 @@ class Frozen:
 
 def _of_eq_1(copied: Payload) -> Course | None:
     """The curve of a fit with its band, at the computes at which the band was kept."""
-    kept, p = outlook.read(copied.get("outlook")), copied.get("params")
+    kept, p = answers.read(copied.get("outlook")), copied.get("params")
     if kept is None or not p:
         return None
     value = curve_at(kept.compute, r0=p["R0"], a=p["A"], b=p["B"], c_mid=p["C_mid"], form=copied["form"])

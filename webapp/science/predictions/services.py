@@ -19,7 +19,8 @@ from webapp.science.curves.answers import outcome_of, store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of, fit_curve, try_fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.forecast import forecast_of_run, noise_of
-from webapp.science.predictions.checks import (
+from webapp.science.predictions.claims import (
+    Claim,
     check,
     check_numbers,
     check_question,
@@ -28,7 +29,6 @@ from webapp.science.predictions.checks import (
     text_from,
     unrounded,
 )
-from webapp.science.predictions.claims import Claim
 from webapp.science.predictions.comments import (
     ask_review,
     comment,

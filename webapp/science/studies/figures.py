@@ -13,8 +13,8 @@ from scaling import compare, ranking, seeds
 from scaling.curve import slope_view
 from scaling.ranking import Compared
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
+from webapp.science.curves.words import DEFAULT_LEVEL
 from webapp.science.studies.law import (
     OTHER,
     TIE,

@@ -28,9 +28,9 @@ from scaling.points import InputError
 from scaling.ranking import BEHIND, Compared
 from webapp.base.errors import InvalidInput
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import at_ceiling, slopes
+from webapp.science.curves.words import DEFAULT_LEVEL
 from webapp.science.studies.axes import NAMED_AXES, number_in, stated_size
 from webapp.science.studies.selectors import Group, Member
 

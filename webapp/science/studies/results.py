@@ -13,10 +13,10 @@ from webapp.record.runs.pace import time_left
 from webapp.record.runs.selectors import span_of_runs
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
-from webapp.science.curves.axes import DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.curves.fitting import crash_note
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import seeds_of_tasks
+from webapp.science.curves.words import DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.studies import figures
 from webapp.science.studies.law import (
     OPEN,

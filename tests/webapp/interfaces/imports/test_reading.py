@@ -14,7 +14,7 @@ from webapp.interfaces.imports import claims, reading, uploads
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.services import resume_import
-from webapp.record.runs.deleting import delete_run
+from webapp.record.runs.editing import delete_run
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Point, Record, Run
 from webapp.record.runs.points import effective_points

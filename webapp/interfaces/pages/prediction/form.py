@@ -21,11 +21,10 @@ from webapp.interfaces.pages.run.questions import BadQuestion, question_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import fitting, words
-from webapp.science.curves.axes import AXES, DEFAULT_LEVEL
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.curves.run.forecast import end_of_budget
-from webapp.science.predictions.checks import check_numbers, refused_target
-from webapp.science.predictions.claims import STATEMENTS, Claim, Statement
+from webapp.science.curves.words import AXES, DEFAULT_LEVEL
+from webapp.science.predictions.claims import STATEMENTS, Claim, Statement, check_numbers, refused_target
 from webapp.science.predictions.figure import axis_payload, claim_payload, points_of, reach
 from webapp.science.predictions.frozen import Known
 from webapp.science.predictions.models import Prediction

@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.text import slugify
 
 from webapp.interfaces.pages.marks import Limit
-from webapp.record.alarm_rules.rules import Rule, rules
+from webapp.record.alarm_rules import Rule, rules
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint
 from webapp.record.runs.sampling import LARGEST, LAST, SMALLEST, Sampled, sampled_points, thinned_series

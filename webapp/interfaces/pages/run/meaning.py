@@ -17,9 +17,8 @@ from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.points import effective_points
 from webapp.record.runs.states import ENDED
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.fitting import Question
-from webapp.science.curves.words import count
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_METRIC, count
 
 MOST_NAMES = 300  # that the form suggests
 PREFERRED = ("eval", "val", "test")  # how names of held-out metrics begin

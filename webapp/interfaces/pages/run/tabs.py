@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from webapp.base.amounts import whole_in
 from webapp.interfaces.pages import configuration
-from webapp.interfaces.pages.decisions import panel
+from webapp.interfaces.pages.answers import panel
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run import diagnostics, logs
 from webapp.interfaces.pages.run.benchmarks import benchmarks_context
@@ -29,12 +29,12 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.selectors import acted_on, policy_of
 from webapp.science.curves import ahead, words
-from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.run.figure import end_of_budget
 from webapp.science.curves.run.forecast import DEFAULT_DELTA, plan_answers
 from webapp.science.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
 from webapp.science.curves.run.window_table import forms_payload, window_payload
+from webapp.science.curves.words import AXES
 
 Context = dict[str, Any]
 MOST_TRANSITIONS = 200  # newest of a run that its tab shows

@@ -14,9 +14,8 @@ from django.http import QueryDict
 
 from webapp.base.amounts import whole_in
 from webapp.base.disk import bytes_in_words
-from webapp.interfaces.pages.ages import duration
-from webapp.interfaces.pages.marks import Limit
-from webapp.record.alarm_rules.rules import rules
+from webapp.interfaces.pages.marks import Limit, duration
+from webapp.record.alarm_rules import rules
 from webapp.record.runs.models import Run
 from webapp.record.runs.timeline import (
     HOST,

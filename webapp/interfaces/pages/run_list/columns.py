@@ -26,8 +26,8 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import active_alarms
 from webapp.science.curves import ahead, words
 from webapp.science.curves.ahead import NO_FORECAST
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.record.recalibrating import Record, record_of
+from webapp.science.curves.words import DEFAULT_LEVEL
 
 Scale = tuple[float, float]
 MAX_SETTINGS = 6  # columns of settings at a time

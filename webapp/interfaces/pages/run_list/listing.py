@@ -25,8 +25,7 @@ from webapp.interfaces.pages.run_list.columns import (
     rows_of,
 )
 from webapp.record.runs.filtering import Compiled
-from webapp.record.runs.filtering.config_values import text_of
-from webapp.record.runs.filtering.fields import STATE_GROUPS, config_path
+from webapp.record.runs.filtering.fields import STATE_GROUPS, config_path, text_of
 from webapp.record.runs.filtering.parsing import And, Comparison, Node, Value, Word, to_text
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed

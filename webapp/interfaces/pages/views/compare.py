@@ -16,13 +16,13 @@ from webapp.record.recipes.selectors import revisions_with_runs
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.panels import metrics_of
 from webapp.record.runs.selectors import RunFilters, runs_of
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import odds
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
 from webapp.science.curves.comparison.entries import BY, MOST_RUNS, Choice, Entry, choose
 from webapp.science.curves.comparison.panels import MOST_PATTERNS, panels_of
 from webapp.science.curves.models import ReferenceFit
+from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
 TABS = {"curves": "Curves", "metrics": "Metrics", "settings": "Settings"}
 VIEWS = dict(zip(KNOWN_VIEWS, ("Pass rate", "Share of the gain", "Slope"), strict=True))

@@ -21,13 +21,12 @@ from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_run, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import LaunchForm, new_key
-from webapp.interfaces.pages.launching import cost, draft, fields
-from webapp.interfaces.pages.launching.checks import setting_of
-from webapp.interfaces.pages.launching.cost import cluster_now
+from webapp.interfaces.pages.launching import checks, draft, fields
+from webapp.interfaces.pages.launching.checks import cluster_now, setting_of
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
 from webapp.interfaces.pages.launching.specs import by_path
-from webapp.interfaces.pages.team.forms import RunPolicyForm
+from webapp.interfaces.pages.team_forms import RunPolicyForm
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import newest_shipped
 from webapp.record.runs.launch import Launched, LaunchRequest, objections
@@ -373,8 +372,8 @@ def _prospects(choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]
     name, slug = choice.revision.recipe.name, choice.revision.recipe.slug
     pace = pace_of(choice.project, recipe=slug, task=recipe.task.name, model=recipe.model)
     return {
-        "cost": cost.cost(recipe, len(seeds), pace, name),
-        "wait": cost.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
+        "cost": checks.cost(recipe, len(seeds), pace, name),
+        "wait": checks.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
         "hints": asked.checked.hints,
         "parameters": f"{asked.checked.parameters:,}" if asked.checked.parameters else "",
     }

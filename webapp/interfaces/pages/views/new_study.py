@@ -13,7 +13,7 @@ from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import add_service_error, new_key
-from webapp.interfaces.pages.study.forms import StudyForm, choices_for, preview_rows
+from webapp.interfaces.pages.study_forms import StudyForm, choices_for, preview_rows
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import parse_config
 from webapp.science.studies import services

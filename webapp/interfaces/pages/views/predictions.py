@@ -17,14 +17,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from webapp.base.amounts import number_in, whole_in
+from webapp.base.amounts import csv_file, number_in, whole_in
 from webapp.base.errors import NotFound, ServiceError
-from webapp.base.spreadsheets import csv_file
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, projects_of, signed_in
-from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
-from webapp.interfaces.pages.decisions import panel
+from webapp.interfaces.pages.answers import page_or_fragment, panel, wants_fragment
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.prediction import calibration as said
 from webapp.interfaces.pages.prediction import form

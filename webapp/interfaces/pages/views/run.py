@@ -46,7 +46,7 @@ from webapp.interfaces.pages.run.timeline import until_of
 from webapp.record.artifacts import store
 from webapp.record.evaluations.services import ask_for
 from webapp.record.logs.selectors import Kept
-from webapp.record.runs import deleting, launch, lifecycle, places
+from webapp.record.runs import editing, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
 from webapp.record.runs.editing import change_run
 from webapp.record.runs.ingest import refused_of
@@ -58,8 +58,8 @@ from webapp.record.samples.selectors import files_of, lines_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.science.curves.answers import DEFAULT_GOAL
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.run.figure import run_figure
+from webapp.science.curves.words import AXES, DEFAULT_AXIS
 from webapp.science.predictions.selectors import status_of
 
 
@@ -310,14 +310,14 @@ def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
 def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch a draft."""
     run = get_run(request, run_id)
-    return _change(request, run, lambda: deleting.launch_draft(run, user=signed_in(request)), "Launched")
+    return _change(request, run, lambda: editing.launch_draft(run, user=signed_in(request)), "Launched")
 
 
 def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Delete a draft for good."""
     run = get_run(request, run_id)
     try:
-        deleting.delete_draft(run, user=signed_in(request))
+        editing.delete_draft(run, user=signed_in(request))
     except Conflict as error:
         messages.warning(request, str(error))
         return redirect("run", run.pk)

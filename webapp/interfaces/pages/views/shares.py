@@ -18,10 +18,10 @@ from django.views.decorators.clickjacking import xframe_options_exempt
 
 from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.interfaces.pages import report_picker
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import WORDS, gone, status_of, unlisted
 from webapp.interfaces.pages.forms import ShareForm
-from webapp.interfaces.pages.report import picker
 from webapp.reporting.reports import selectors
 from webapp.reporting.reports.services import create_link
 from webapp.reporting.shares import services
@@ -154,7 +154,7 @@ def description_of(drawing: Drawing) -> str:
 @never_cache
 def links(request: HttpRequest, report_id: str) -> HttpResponse:
     """The links to a report, and a new one, which is shown once."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     token, problem = "", ""
     if request.method == "POST":
         days = request.POST.get("days", "")
@@ -178,7 +178,7 @@ def links(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def revoke_report(request: HttpRequest, report_id: str, link_id: int) -> HttpResponse:
     """Close a link; closing it again changes nothing."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     link = selectors.links_of(found).filter(pk=link_id).first() if link_id < 2**63 else None
     if link is None:
         raise Http404("no such link")
@@ -204,6 +204,6 @@ def shared_report(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "version": version,
         "publication": publication,
-        "byline": picker.byline(version),
+        "byline": report_picker.byline(version),
     }
     return unlisted(HttpResponse(render_to_string("reports/shared.html", context)))

@@ -9,18 +9,17 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
-from webapp.base.amounts import whole_in
+from webapp.base.amounts import csv_file, whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
-from webapp.base.spreadsheets import csv_file
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
-from webapp.interfaces.pages.decisions import panel
-from webapp.interfaces.pages.study.forms import numbers_in
+from webapp.interfaces.pages.answers import panel
+from webapp.interfaces.pages.study_forms import numbers_in
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.record.runs.states import ENDED
-from webapp.science.curves.axes import DEFAULT_METRIC
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.figure import curve_label
+from webapp.science.curves.words import DEFAULT_METRIC
 from webapp.science.studies import selectors, services
 from webapp.science.studies.law import at_value, number_of
 from webapp.science.studies.models import Study

@@ -5,8 +5,7 @@ from typing import Any
 
 from django.core.management import CommandParser
 
-from webapp.operation.management.base import OperatorCommand, project_named
-from webapp.operation.management.database import database
+from webapp.operation.management.base import OperatorCommand, database, project_named
 from webapp.operation.moving.tables import export_project
 
 

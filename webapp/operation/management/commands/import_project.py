@@ -7,8 +7,7 @@ from typing import Any
 from django.core.management import CommandParser
 
 from webapp.identity.accounts.services import DEFAULT_ORGANISATION
-from webapp.operation.management.base import OperatorCommand, organisation_named
-from webapp.operation.management.database import database
+from webapp.operation.management.base import OperatorCommand, database, organisation_named
 from webapp.operation.moving.importing import Imported, Match, import_project
 
 

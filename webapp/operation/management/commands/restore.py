@@ -6,8 +6,7 @@ from typing import Any
 from django.core.management import CommandParser
 
 from webapp.operation import backups
-from webapp.operation.management.base import OperatorCommand
-from webapp.operation.management.database import database
+from webapp.operation.management.base import OperatorCommand, database
 
 
 class Command(OperatorCommand):

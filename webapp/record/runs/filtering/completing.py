@@ -8,9 +8,8 @@ from django.db.models import F, Max, Q, QuerySet
 
 from headroom.adapters.naming import RENAMED
 from webapp.identity.accounts.models import Project, User
-from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.record.alarm_rules import rules_by_name
 from webapp.record.recipes.models import Recipe
-from webapp.record.runs.filtering.config_values import text_of
 from webapp.record.runs.filtering.fields import (
     ALARM_WORDS,
     BY_NAME,
@@ -21,6 +20,7 @@ from webapp.record.runs.filtering.fields import (
     ORIGINS,
     STATE_GROUPS,
     config_path,
+    text_of,
 )
 from webapp.record.runs.filtering.parsing import PLAIN_VALUE, PLAIN_WORD, quoted
 from webapp.record.runs.models import Run, Series

@@ -13,7 +13,6 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.science.curves import answers, estimates, words
 from webapp.science.curves.answers import HTML_NAMES, shown
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import drawing, odds
 from webapp.science.curves.comparison.entries import (
     PUBLISHED,
@@ -35,6 +34,7 @@ from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.science.curves.selectors import run_totals
+from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
 __all__ = ["FEW_RUNS", "FEW_SERIES", "comparison", "entries_of", "payload_of"]
 

@@ -24,11 +24,11 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
 from webapp.science.curves import estimates, words
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.curves.estimates import RunFit, Said
 from webapp.science.curves.fitting import CRASHED, Curve, Thinned, crash_note
 from webapp.science.curves.models import ReferenceFit
-from webapp.science.curves.payloads import published_ceiling
+from webapp.science.curves.selectors import published_ceiling
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 
 RUN, RECIPE, PUBLISHED = "run", "recipe", "published"
 MOST_RUNS = 120

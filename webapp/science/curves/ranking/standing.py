@@ -12,7 +12,7 @@ from typing import Any
 from scaling.course import widest_known
 from scaling.ranking import REAL, Compared, Gap, Place, Standing, chance
 from webapp.science.curves import ahead, words
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
 
 Payload = dict[str, Any]
 LEVEL, SURE = words.percent(DEFAULT_LEVEL), words.percent(REAL)

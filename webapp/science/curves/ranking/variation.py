@@ -25,12 +25,12 @@ from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import latest_of_runs
 from webapp.science.curves import estimates, fitting, words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.curves.estimates import Said
 from webapp.science.curves.fitting import crash_note, curves_of, fits_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.standing import name_of
 from webapp.science.curves.record.recalibrating import NOTHING, Record, record_of
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 
 MOST_RUNS = 2000  # the newest of a project's runs
 KEPT_SECONDS = 60

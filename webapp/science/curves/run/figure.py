@@ -32,12 +32,12 @@ from webapp.record.runs.selectors import part_of, pass_rates_of
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal, parameter_rows
-from webapp.science.curves.axes import AXES, DEFAULT_METRIC, Axis
 from webapp.science.curves.fitting import CRASHED, WHOLE, Curve, Question, curve_of, outliers, try_fit
 from webapp.science.curves.models import KeptFigure
 from webapp.science.curves.run import chart_views
 from webapp.science.curves.run.chart_views import DEFAULT_VIEW
 from webapp.science.curves.run.forecast import answered, basis_of, end_of_budget
+from webapp.science.curves.words import AXES, DEFAULT_METRIC, Axis
 
 log = logging.getLogger(__name__)
 Payload = dict[str, Any]

@@ -16,9 +16,9 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import ahead, answers, fitting, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
-from webapp.science.curves.axes import AXES, Axis
 from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fit
 from webapp.science.curves.record.recalibrating import Widening, record_of
+from webapp.science.curves.words import AXES, Axis
 
 Payload = dict[str, Any]
 DRAWN_TO = 2.0  # times the compute known, without a budget

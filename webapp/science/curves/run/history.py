@@ -10,9 +10,9 @@ from django.db.models import F
 from scaling import forecast
 from webapp.record.runs.models import Run
 from webapp.science.curves import ahead, answers, words
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, Axis
 from webapp.science.curves.fitting import Curve, Question, fitted_points, or_problem
 from webapp.science.curves.models import Fit
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, Axis
 
 Payload = dict[str, Any]
 MOST_ROWS = 60

@@ -1,12 +1,14 @@
 """The rules of the alarms: pure data. What is judged is a metric's name, so that any trainer's records count.
 
-Defaults are chosen to stay quiet in a healthy run and are settings (`webapp.record.alarm_rules.rules`);
+Defaults are chosen to stay quiet in a healthy run and are settings (`webapp.record.alarm_rules`);
 docs/alarms.md is their table.
 
 The rules in force: the defaults with what the setting HEADROOM_ALARMS changes.
 
 It names a YAML or JSON file, or is JSON itself: a rule's name -> "off", or the fields that differ among threshold,
 level, records and early.
+
+Django system check: a wrong HEADROOM_ALARMS is said at start, naming the rule and the reason.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from typing import Any
 
 import yaml
 from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
 
 ANY_METRIC = "*"
 _TRUNCATION = "Answers are cut off at the length limit; 10 to 15 % of them came before instability."
@@ -319,3 +322,18 @@ def _threshold(rule: Rule, value: Any) -> float:
             f"{rule.name}: threshold is a factor of the early median and must be above 0"
         )
     return float(value)
+
+
+TAG = "headroom"
+
+
+@register(TAG)
+def alarm_settings(**_: Any) -> list[CheckMessage]:
+    """An error where the rules' overrides cannot be used."""
+    try:
+        rules()
+    except AlarmSettingsError as error:
+        return [
+            Error(f"HEADROOM_ALARMS: {error}", hint="The rules are in docs/alarms.md.", id="headroom.E001")
+        ]
+    return []

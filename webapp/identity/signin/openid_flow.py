@@ -21,7 +21,7 @@ from webapp.identity.accounts.log import record_account
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import put_member
 from webapp.identity.signin.models import Identity
-from webapp.identity.signin.oidc.provider import (
+from webapp.identity.signin.openid_provider import (
     Configuration,
     Expected,
     NotAccepted,

@@ -21,8 +21,8 @@ from scaling.curve import first_reaching
 from scaling.ranking import AHEAD, ALONE, BEHIND, Reached, chance
 from scaling.seeds import CORPUS, Between
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
+from webapp.science.curves.words import DEFAULT_LEVEL
 
 Payload = dict[str, Any]
 LEVEL = words.percent(DEFAULT_LEVEL)

@@ -1,5 +1,0 @@
-from django.apps import AppConfig
-
-
-class EvaluationsConfig(AppConfig):
-    name = "webapp.record.evaluations"
