@@ -32,6 +32,7 @@ from webapp.reporting.status.status import status_now
 from webapp.reporting.status.troubles import ROUND_LATE, span_words, status_payload
 
 OK, NOT_CONFIGURED = "ok", "not configured"
+router = Router(tags=["status"])
 WELL = (OK, NOT_CONFIGURED)
 DEGRADED, FAILING = "degraded", "failing"
 PART_SECONDS = 0.9
@@ -156,9 +157,6 @@ CHECKS: dict[str, Callable[[], str]] = {
     "ray": ray,
 }
 QUESTIONS = {"live": (), "ready": ("database",), "background": ("broker", "worker", "beat", "ray")}
-
-
-router = Router(tags=["status"])
 
 
 class TroubleOut(Schema):
