@@ -12,6 +12,7 @@ from pydantic import Field
 
 from webapp.base.errors import NotFound
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, person_of, project_of, user_of
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
@@ -53,21 +54,16 @@ class ChangedRuleBody(RuleBody):
     version: int = Field(description="The version that this was made from; an older one is refused (409).")
 
 
+@fields_of(
+    AlertRule,
+    "id name shared default on condition words runs to_page channels critical cooldown_minutes "
+    "enabled version since",
+)
 class RuleOut(Schema):
-    id: int
-    name: str
     shared: bool
     default: bool = Field(description="Whether every member has it; it can be turned off, not deleted.")
-    on: str
-    condition: Payload
     words: str = Field(description="The condition in words that follow “when”.")
-    runs: str
-    to_page: bool
     channels: list[int]
-    critical: bool
-    cooldown_minutes: int
-    enabled: bool
-    version: int
     since: datetime = Field(description="What happened before does not fire.")
 
 
@@ -206,17 +202,12 @@ class DeliveryOut(Schema):
     error: str
 
 
+@fields_of(Firing, "id rule run text critical muted happened_at created_at deliveries")
 class FiringOut(Schema):
     """A rule that found what it watches for."""
 
-    id: int
     rule: str
     run: str | None
-    text: str
-    critical: bool
-    muted: bool
-    happened_at: datetime
-    created_at: datetime
     deliveries: list[DeliveryOut]
 
 
