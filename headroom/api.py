@@ -240,8 +240,7 @@ class Api:
         while True:
             page = self.get(path, query | {"limit": PAGE, "cursor": cursor})
             yield from page["items"]
-            cursor = page["next"]
-            if cursor is None:
+            if (cursor := page["next"]) is None:
                 return
 
     def _answer(self, path: str, query: Query) -> Any:

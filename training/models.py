@@ -92,8 +92,7 @@ def eos_token_ids(folder: Path) -> list[int]:
     for name in ("config.json", "generation_config.json"):
         eos = _json_of(folder / name).get("eos_token_id")
         found += eos if isinstance(eos, list) else [eos]
-    ids = [int(token) for token in found if isinstance(token, int)]
-    if not ids:
+    if not (ids := [int(token) for token in found if isinstance(token, int)]):
         raise ModelError(f"{folder}: neither config.json nor generation_config.json says eos_token_id")
     return list(dict.fromkeys(ids))
 

@@ -21,16 +21,14 @@ def dispatch(run_id: str = "", *unknown: object, **more: object) -> None:
 @app.task(name=names.REFIT)
 def refit(run_id: str) -> None:
     """Refit the run's curve, or come back when the last refit is a second old."""
-    wait_seconds = refit_or_wait(run_id)
-    if wait_seconds is not None:
+    if (wait_seconds := refit_or_wait(run_id)) is not None:
         refit.apply_async(args=(run_id,), countdown=wait_seconds)
 
 
 @app.task(name=names.ALARMS)
 def alarms(run_id: str) -> None:
     """Judge the run by the alarms' rules, or come back when the last time is two seconds ago."""
-    wait_seconds = judge_or_wait(run_id)
-    if wait_seconds is not None:
+    if (wait_seconds := judge_or_wait(run_id)) is not None:
         alarms.apply_async(args=(run_id,), countdown=wait_seconds)
 
 

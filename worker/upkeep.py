@@ -32,24 +32,21 @@ def fire_wanted() -> int:
 def deliver_wanted() -> int:
     """Ask for a sender where something is due; returns how much. Sending waits for others: it is no part of a round."""
     delivery.drop_old()
-    due = Delivery.objects.filter(delivery.due()).count()
-    if due:
+    if due := Delivery.objects.filter(delivery.due()).count():
         nudge.send(names.DELIVER)
     return due
 
 
 def wish_turns() -> int:
     """Ask for a turn where an import waits for one; returns how many wait."""
-    waiting = claims.waiting()
-    if waiting:
+    if waiting := claims.waiting():
         nudge.send(names.IMPORT)
     return waiting
 
 
 def wish_example() -> int:
     """Ask for the example project where it is still to come; 1 where it is."""
-    wanted = example.is_wanted()
-    if wanted:
+    if wanted := example.is_wanted():
         nudge.send(names.EXAMPLE)
     return int(wanted)
 

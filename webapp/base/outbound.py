@@ -295,8 +295,7 @@ def _target(url: str) -> Target:
 
 
 def _check_host(host: str) -> None:
-    literal = literal_address(host)
-    if literal is None:
+    if (literal := literal_address(host)) is None:
         if looks_numeric(host) or ":" in host or "%" in host:
             raise Refused("Write an IP address as four decimal numbers.")
         if "." not in host or any(host == name or host.endswith(f".{name}") for name in NEVER_PUBLIC):

@@ -56,8 +56,7 @@ def strange(value: Any, depth: int = 0) -> str:
     if depth > MAX_DEPTH:
         return f"is nested deeper than {MAX_DEPTH} levels"
     if isinstance(value, Mapping):
-        odd = next((key for key in value if not isinstance(key, str)), None)
-        if odd is not None:
+        if (odd := next((key for key in value if not isinstance(key, str)), None)) is not None:
             return f"has the key {odd!r}, which is no text"
         return next(filter(None, (strange(part, depth + 1) for pair in value.items() for part in pair)), "")
     if isinstance(value, list | tuple):

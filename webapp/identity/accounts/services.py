@@ -76,8 +76,7 @@ def create_project(*, slug: str, name: str, organisation: Organisation | None = 
 
 def default_project() -> Project:
     """The project that an installation begins with; made when it is first asked for."""
-    project = Project.objects.filter(slug=DEFAULT_PROJECT).first()
-    if project is not None:
+    if (project := Project.objects.filter(slug=DEFAULT_PROJECT).first()) is not None:
         return project
     try:
         return create_project(slug=DEFAULT_PROJECT, name="Default")
@@ -322,8 +321,7 @@ def add_owner(organisation: Organisation, *, username: str, actor: User) -> User
     Raises InvalidInput (username) for who is in none of its projects.
     """
     people = User.objects.filter(projects__organisation=organisation, is_active=True).distinct()
-    user = people.filter(username=username.strip()).first()
-    if user is None:
+    if (user := people.filter(username=username.strip()).first()) is None:
         raise InvalidInput("username", "No member of this organisation's projects has this name.")
     _lock(organisation)
     if not organisation.owners.filter(pk=user.pk).exists():

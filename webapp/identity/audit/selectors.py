@@ -43,8 +43,7 @@ def asked_by(query: Mapping[str, str]) -> EventFilter:
 
 
 def _day(query: Mapping[str, str], name: str) -> date | None:
-    text = query.get(name, "").strip()
-    if not text:
+    if not (text := query.get(name, "").strip()):
         return None
     try:
         return date.fromisoformat(text)
@@ -259,8 +258,7 @@ WORDS = {
 
 def words_of(verb: str, kind: str) -> str:
     """ "launched the run"; of an unknown verb its own words ("prediction: frozen")."""
-    known = WORDS.get(verb)
-    if known is not None:
+    if (known := WORDS.get(verb)) is not None:
         return known
     _, _, rest = verb.rpartition(".")
     return f"{kind.replace('_', ' ')}: {rest.replace('_', ' ')}:"

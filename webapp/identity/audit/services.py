@@ -83,8 +83,7 @@ def client_address(request: HttpRequest) -> str | None:
     no valid address.
     """
     direct = request.META.get("REMOTE_ADDR", "")
-    proxies = settings.TRUSTED_PROXIES
-    if not proxies:
+    if not (proxies := settings.TRUSTED_PROXIES):
         return _valid(direct)
     forwarded = [
         part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",") if part.strip()

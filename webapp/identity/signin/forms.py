@@ -67,8 +67,7 @@ def take(user: User, code: str) -> Authenticator | None:
     """
     with transaction.atomic():
         mine = Authenticator.objects.select_for_update().filter(user=user).order_by("pk")
-        able = list(mine.exclude(type=Authenticator.Type.WEBAUTHN))
-        if not able:
+        if not (able := list(mine.exclude(type=Authenticator.Type.WEBAUTHN))):
             return None
         _refuse_too_soon(able[0].data)
         taken = next((one for one in able if _takes(one, code)), None)

@@ -106,8 +106,7 @@ def answer(request: HttpRequest, it: Configuration) -> tuple[Asked, dict[str, An
         raise NotAccepted("The answer is another provider's.")
     if "error" in request.GET:
         raise NotAccepted("The provider did not sign you in.")
-    code = request.GET.get("code")
-    if not code:
+    if not (code := request.GET.get("code")):
         raise NotAccepted("The provider's answer holds no code.")
     tokens = _exchange(request, it, found, code, asked)
     claims = _claims(found, it, tokens.get("id_token"), asked)
@@ -169,8 +168,7 @@ def account_of(it: Configuration, claims: dict[str, Any]) -> User:
     """The account of this identity, made where it is new. Raises NotAccepted."""
     email = verified_email(claims)
     _refuse_foreign_domain(it, email)
-    known = _known(it, claims)
-    if known is None:
+    if (known := _known(it, claims)) is None:
         theirs = User.objects.filter(email__iexact=email).first() if email else None
         if theirs is not None:
             raise NotAccepted(
@@ -224,8 +222,7 @@ def _make(it: Configuration, claims: dict[str, Any], email: str) -> Identity:
             record_account("account.made", user, actor=user, how=it.name)
         return made
     except IntegrityError as error:
-        known = _known(it, claims)
-        if known is None:
+        if (known := _known(it, claims)) is None:
             raise NotAccepted("The account could not be made. Try again.") from error
         return known
 
@@ -234,8 +231,7 @@ def _join(it: Configuration, user: User) -> None:
     """What the operator gives to new people. A project that is not there keeps nobody out, but the log tells of it."""
     if not it.default_project:
         return
-    project = Project.objects.filter(slug=it.default_project).first()
-    if project is None:
+    if (project := Project.objects.filter(slug=it.default_project).first()) is None:
         log.error("HEADROOM_OIDC_DEFAULT_PROJECT: there is no project %r", it.default_project)
         return
     put_member(project, user, it.default_role)

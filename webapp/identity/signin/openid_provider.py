@@ -94,8 +94,7 @@ class Provider:
 
 def provider(issuer: str) -> Provider:
     """The provider with this issuer. Raises ProviderFailed."""
-    known = cache.get(f"oidc:{issuer}")
-    if known is None:
+    if (known := cache.get(f"oidc:{issuer}")) is None:
         known = _discover(issuer)
         cache.set(f"oidc:{issuer}", known, KEPT_S)
     return known

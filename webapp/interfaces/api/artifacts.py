@@ -130,8 +130,7 @@ def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[
     """From the first line on; an empty page whose `next` is not null says that nothing new was printed yet."""
     run = run_of(request, run_id)
     number = query.attempt or run.attempt_number
-    attempt = run.attempts.filter(number=number).first()
-    if attempt is None:
+    if (attempt := run.attempts.filter(number=number).first()) is None:
         raise NotFound(f"This run has no attempt {number}.")
     kept, after = Kept(attempt), _after(query.cursor)
     lines = kept.matching(query.q, query.limit, after=after) if query.q else kept.after(after, query.limit)

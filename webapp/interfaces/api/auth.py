@@ -112,8 +112,7 @@ def user_of(request: HttpRequest) -> User | None:
 
 def person_of(request: HttpRequest) -> User:
     """As `user_of`. Raises Forbidden for a token that is nobody's."""
-    user = user_of(request)
-    if user is None:
+    if (user := user_of(request)) is None:
         raise Forbidden("This needs the token of a person.")
     return user
 

@@ -98,8 +98,7 @@ def _schema() -> str:
     """Asked until it is complete: a server that starts before the migrations have run is not ready."""
     global _is_complete
     if not _is_complete:
-        lacking = len(missing_migrations())
-        if lacking:
+        if lacking := len(missing_migrations()):
             return f"lacks {lacking} {'migration' if lacking == 1 else 'migrations'} of this code"
         _is_complete = True
     return OK

@@ -187,8 +187,7 @@ def leaders(project: Project) -> list[Payload]:
     if newest is None:
         return []
     key = f"leaders-{project.pk}-{newest[0]}-{newest[1].timestamp()}"
-    known = cache.get(key)
-    if known is None:
+    if (known := cache.get(key)) is None:
         known = [leader(group) for group in leaderboard(project, published=False)]
         cache.set(key, known, LEADERS_SECONDS)
     return known

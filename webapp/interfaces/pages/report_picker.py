@@ -104,8 +104,7 @@ def block_of(project: Project, query: Mapping[str, Any]) -> str:
     for key in ("cutoff", "x") if what == "chart run" else ():
         fields[key] = query.get(key, "")
     text = text_of(fields | {"caption": query.get("caption", "")[:300]})
-    ask = ask_of(text)
-    if ask is None:
+    if (ask := ask_of(text)) is None:
         raise InvalidInput("what", "Choose what to show, and of which run.")
     shown = resolve.shown(project, ask)
     if shown["kind"] == "problem":
@@ -135,8 +134,7 @@ def get_report(request: HttpRequest, key: str) -> Report:
 
 def asked_publication(request: HttpRequest, report: Report) -> Publication | None:
     """The version that the query names, else the newest; None where none is published. Http404 for one there is not."""
-    wanted = request.GET.get("version", "")
-    if not wanted:
+    if not (wanted := request.GET.get("version", "")):
         return selectors.publication_of(report)
     number = whole_in(wanted)
     found = selectors.publication_of(report, number) if number is not None else None
@@ -153,8 +151,7 @@ def asked_version(request: HttpRequest, report: Report) -> Version:
         except PermissionDenied:
             raise Http404("no such draft") from None
         return selectors.draft_version(report.project, report.title, report.text)
-    publication = asked_publication(request, report)
-    if publication is None:
+    if (publication := asked_publication(request, report)) is None:
         raise Http404("nothing is published")
     return selectors.published_version(report.project, publication, live=asked_live(request))
 

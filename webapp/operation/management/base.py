@@ -34,16 +34,14 @@ class OperatorCommand(BaseCommand):
 
 def user_named(username: str) -> User:
     """Raises CommandError where there is none."""
-    user = User.objects.filter(username=username).first()
-    if user is None:
+    if (user := User.objects.filter(username=username).first()) is None:
         raise CommandError(f"there is no user {username!r}")
     return user
 
 
 def project_named(slug: str) -> Project:
     """Raises CommandError where there is none."""
-    project = Project.objects.filter(slug=slug).first()
-    if project is None:
+    if (project := Project.objects.filter(slug=slug).first()) is None:
         raise CommandError(f"there is no project {slug!r}")
     return project
 
@@ -52,8 +50,7 @@ def organisation_named(slug: str) -> Organisation:
     """The default one is made when it is first named. Raises CommandError where there is none."""
     if slug == DEFAULT_ORGANISATION:
         return default_organisation()
-    found = Organisation.objects.filter(slug=slug).first()
-    if found is None:
+    if (found := Organisation.objects.filter(slug=slug).first()) is None:
         raise CommandError(f"there is no organisation {slug!r}")
     return found
 

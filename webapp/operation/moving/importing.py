@@ -116,8 +116,7 @@ def keep_name(person: Person, project: str) -> User:
 def _named(person: Person, named: Mapping[str, str]) -> User | None:
     if person.username not in named:
         return None
-    user = User.objects.filter(username=named[person.username]).first()
-    if user is None:
+    if (user := User.objects.filter(username=named[person.username]).first()) is None:
         raise MovingError(f"--person {person.username}: there is no account {named[person.username]} here.")
     return user
 

@@ -154,8 +154,7 @@ def _labelled(name: str, said: str, label: str, counted: Mapping[str, float]) ->
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text form. 404 where nobody was let in by a variable, 401 or 403 for everybody else."""
-    refusal = refused(request)
-    if refusal is not None:
+    if (refusal := refused(request)) is not None:
         return refusal
     return HttpResponse(counted() + at_this_moment(), content_type=CONTENT_TYPE_LATEST)
 
@@ -218,8 +217,7 @@ PORT, HOST = "HEADROOM_METRICS_PORT", "HEADROOM_METRICS_HOST"
 
 def wanted_address() -> tuple[str, int] | None:
     """Host and port by the variables; None without a port. Raises ValueError."""
-    text = os.environ.get(PORT, "").strip()
-    if not text:
+    if not (text := os.environ.get(PORT, "").strip()):
         return None
     if not text.isdecimal() or not 0 <= int(text) < 65536:
         raise ValueError(f"{PORT} must be a port, not {text!r}")

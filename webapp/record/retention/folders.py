@@ -201,8 +201,7 @@ def remove_copy(folder: Path) -> bool:
     if found is None or not Run.objects.filter(pk=found["run"], state__in=ENDED).exists():
         return True
     try:
-        store = open_store(found["run"])
-        if store is None:
+        if (store := open_store(found["run"])) is None:
             return True
         there = store.marker(found["name"])
         if there is None or there == _marker(

@@ -95,8 +95,7 @@ def _clean_project(policy: RetentionPolicy, until: float) -> int:
         count += len(taken)
         if taken and is_low:
             _delete_taken(until)
-            is_low = watch_disk()
-            if not is_low:
+            if not (is_low := watch_disk()):
                 break
     return count
 
@@ -162,8 +161,7 @@ def _delete_taken(until: float) -> None:
 
 def watch_disk() -> bool:
     """Look at the disk, write it down, and tell admins once when it has become low. Whether it is low."""
-    disk = disk_now()
-    if disk is None:
+    if (disk := disk_now()) is None:
         return is_disk_low()
     now = timezone.now()
     DiskWatch.objects.bulk_create(

@@ -140,8 +140,7 @@ def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
     if action not in ACTIONS:
         raise InvalidInput("action", f"action must be one of {', '.join(ACTIONS)}.")
     checked_key(key, "key", 64)
-    ids = [pk for pk in dict.fromkeys(run_ids) if pk]
-    if not ids:
+    if not (ids := [pk for pk in dict.fromkeys(run_ids) if pk]):
         raise InvalidInput("runs", "runs: tick at least one run.")
     if len(ids) > most_for(action):
         raise InvalidInput("runs", f"runs: at most {most_for(action):,} at a time; narrow the filter.")

@@ -48,8 +48,7 @@ MAX_CONFIG_CHARACTERS = 1_000_000  # of all of it as JSON
 
 
 def _name(value: str) -> str:
-    name = clean_name(value)
-    if not name:
+    if not (name := clean_name(value)):
         raise InvalidInput("name", "name must not be empty.")
     return name
 
@@ -97,8 +96,7 @@ def change_run(run: Run, changes: Mapping[str, Any], *, user: User | None) -> Ru
 
 def cleaned(changes: Mapping[str, Any]) -> dict[str, Any]:
     """What `change_run` would store of them, but for the meaning. Raises InvalidInput naming the field."""
-    unknown = [field for field in changes if field not in FIELDS]
-    if unknown:
+    if unknown := [field for field in changes if field not in FIELDS]:
         raise InvalidInput(unknown[0], f"{unknown[0]} cannot be changed: what can is {', '.join(FIELDS)}.")
     return {field: _CLEAN[field](value) for field, value in changes.items() if field != MEANING}
 

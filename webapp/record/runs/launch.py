@@ -359,8 +359,7 @@ def _record(verb: str, run: Run, user: User | None, **detail: Any) -> None:
 
 
 def revision_of(project: Project, slug: str, number: int | None) -> Revision:
-    found = find_revision(project, slug, number)
-    if found is not None:
+    if (found := find_revision(project, slug, number)) is not None:
         return found
     if number is not None and find_revision(project, slug, None) is not None:
         raise InvalidInput("revision", f"The recipe {slug} has no revision {number}.")

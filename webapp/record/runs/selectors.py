@@ -115,8 +115,7 @@ def run_by_id(project: Project, run_id: str, *, deleted: bool = False) -> Run:
     Raises NotFound, also for a run of another project.
     """
     wanted = _RUN_OR_DELETED if deleted else _RUN_OF_PROJECT
-    run = wanted.first(project=project.pk, run=run_id)
-    if run is None:
+    if (run := wanted.first(project=project.pk, run=run_id)) is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
 
@@ -287,8 +286,7 @@ def asked_of_a_client() -> float:
 
 def reporting_runs() -> int:
     """How many running runs have spoken lately; counted at most every few seconds in each process."""
-    known = cache.get(_KEY)
-    if known is None:
+    if (known := cache.get(_KEY)) is None:
         known = count_reporting_runs()
         cache.set(_KEY, known, timeout=LOOK_SECONDS)
     return known

@@ -200,8 +200,7 @@ def queue_next_attempts(
 
     Returns the runs that exactly this call queued. A retry counts as one; anything else counts them from 0 again.
     """
-    rows = list(wanted)
-    if not rows:
+    if not (rows := list(wanted)):
         return set()
     values: dict[str, Any] = {
         "runs": [run_id for run_id, _, _ in rows],

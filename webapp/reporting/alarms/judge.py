@@ -48,8 +48,7 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Alarm | No
     beyond = is_beyond(rule.comparison, series.values, limit)
     if rule.comparison.relative:
         beyond[: rule.early] = False  # what makes the median is not judged by it
-    episodes = episodes_of(beyond, rule.records)
-    if not episodes:
+    if not (episodes := episodes_of(beyond, rule.records)):
         return None
     first, stop = episodes[-1]
     return Alarm(

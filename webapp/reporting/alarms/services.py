@@ -63,8 +63,7 @@ def judge_all_anew() -> int:
 def _store(run_id: str, findings: list[Alarm]) -> bool:
     """Bring the run's rows in line with the findings. True where a row changed."""
     known = {alarm.rule: alarm for alarm in Alarm.objects.filter(run=run_id)}
-    gone = known.keys() - {finding.rule for finding in findings}
-    if gone:
+    if gone := known.keys() - {finding.rule for finding in findings}:
         Alarm.objects.filter(run=run_id, rule__in=gone).delete()
     changed = [row for row in (_row(run_id, f, known.get(f.rule)) for f in findings) if row is not None]
     Alarm.objects.bulk_create(

@@ -241,8 +241,7 @@ def departures(
     expected, known_to, judged = np.full(len(x), np.nan), np.full(len(x), np.nan), 0
     for end in range(in_a_row - 1, len(x)):
         window = slice(end - in_a_row + 1, end + 1)
-        before = _newest_before(known, x[window.start])
-        if before is None:
+        if (before := _newest_before(known, x[window.start])) is None:
             continue
         deviation, value = _deviation(before, x[window], y[window], stderr[window])
         if not np.isfinite(deviation).all():

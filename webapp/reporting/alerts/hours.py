@@ -99,8 +99,7 @@ def fields_from(
     if quiet_from is None or quiet_to is None:
         missing = "quiet_from" if quiet_from is None else "quiet_to"
         raise InvalidInput(missing, f"{missing}: quiet hours need both ends, or neither.")
-    days = sorted({day for day in quiet_days if 0 <= day <= 6})
-    if not days:
+    if not (days := sorted({day for day in quiet_days if 0 <= day <= 6})):
         raise InvalidInput("quiet_days", "quiet_days: choose the days on which quiet hours begin.")
     if Quiet(ZoneInfo(zone), quiet_from, quiet_to, frozenset(days)).always:
         raise InvalidInput("quiet_to", "quiet_to: this is all day, every day: nothing would ever be sent.")

@@ -144,8 +144,7 @@ def create_share(
 
     Raises InvalidInput for a title or a number of days that cannot be used.
     """
-    title = " ".join(title.split())
-    if not title:
+    if not (title := " ".join(title.split())):
         raise InvalidInput("title", "A title is required.")
     if len(title) > 160:
         raise InvalidInput("title", "The title must have at most 160 characters.")

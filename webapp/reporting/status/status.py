@@ -153,8 +153,7 @@ def _worker(row: WorkerSeen, now: datetime) -> WorkerState:
 
 def _broker() -> Broker:
     """The kind of an error, never its text: that may hold addresses and passwords."""
-    url = settings.CELERY_BROKER_URL
-    if not url:
+    if not (url := settings.CELERY_BROKER_URL):
         return Broker(False)
     try:
         with redis.Redis.from_url(

@@ -185,8 +185,7 @@ def not_known_since(curve: Curve, question: Question) -> str:
 
 def unknown(curve: Curve, axis: Axis) -> str:
     """How many evaluations this axis cannot show, and that no fit on it knows them; empty where it shows all."""
-    n = len(curve.unknown)
-    if not n:
+    if not (n := len(curve.unknown)):
         return ""
     of = n + len(curve.x) + len(curve.start)
     those = f"The {UNITS[axis.key]} of {n:,} of {words.count(of, 'evaluation')} are not known"

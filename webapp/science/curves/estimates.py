@@ -117,8 +117,7 @@ def identified(fits: Sequence[RunFit | None]) -> list[RunFit]:
 
 def curve_at(fits: Sequence[RunFit | None], at: np.ndarray) -> Columns:
     """The mean curve of the runs at computes [m] with its interval; of one run, its own. NaN without a curve."""
-    usable = [fit for fit in fits if fit is not None and fit.params is not None]
-    if not usable:
+    if not (usable := [fit for fit in fits if fit is not None and fit.params is not None]):
         nothing = np.full((1, len(at)), np.nan)
         return pool_columns(nothing, nothing, nothing, quantile=1.0)
     bands = [fit.band(at) for fit in usable]

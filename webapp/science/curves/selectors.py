@@ -86,8 +86,7 @@ def _newest(x: str) -> Subquery:
 
 def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:
     """(task, model, revision or name) -> how many runs the project has of it, for those of `runs`. One query."""
-    revisions = {run.revision_id for run in runs if run.revision_id}
-    if not revisions:
+    if not (revisions := {run.revision_id for run in runs if run.revision_id}):
         return {}
     counted = Run.objects.filter(project__in={run.project_id for run in runs}, revision__in=revisions)
     rows = counted.order_by().values_list("task", "model", "revision").annotate(count=Count("pk"))
@@ -266,8 +265,7 @@ def fit_payload(fit: Fit, record: Record) -> dict[str, Any]:
 
 def forecast_payload(fit: Fit, record: Record) -> dict[str, Any] | None:
     """The forecast from the same points; None where none is stored yet."""
-    found = read(fit.forecast)
-    if found is None:
+    if (found := read(fit.forecast)) is None:
         return None
     found = record.recalibrated(found, fit.run_id)
     return stored(found) | {

@@ -181,8 +181,7 @@ def what_came(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
     if prediction.statement == Statement.PASSES:
         held = sum(bool(one.happened) for one in outcomes)
         return f"it happened for {held} of {words.count(len(outcomes), 'run')}"
-    judged = [one for one in outcomes if one.inside is not None]
-    if not judged:
+    if not (judged := [one for one in outcomes if one.inside is not None]):
         return "what came cannot be told from it yet"
     if len(judged) == 1:
         actual = words.rate(judged[0].actual, (prediction.lo, prediction.hi))

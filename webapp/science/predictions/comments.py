@@ -99,8 +99,7 @@ def comment(
     prediction = locked(prediction)
     fields = {"prediction": prediction, "author": user, "parent": parent, "anchor_x": x, "anchor_y": y}
     recent = Comment.objects.filter(**fields, text=text, created_at__gt=timezone.now() - SAME_WITHIN)
-    stored = recent.order_by("-id").first()
-    if stored is not None:
+    if (stored := recent.order_by("-id").first()) is not None:
         return stored
     made = Comment.objects.create(**fields, text=text)
     told = _mention(made, user, before=set())

@@ -215,8 +215,7 @@ def after_sentence(residuals: Payload | None, level: float) -> str:
     """How what came since compares with what was frozen."""
     if residuals is None:
         return "Nothing was forecast to compare with."
-    came = [i for i, role in enumerate(residuals["role"]) if role == "after"]
-    if not came:
+    if not (came := [i for i, role in enumerate(residuals["role"]) if role == "after"]):
         return "Nothing has come since it was frozen."
     judged = [i for i in came if residuals["y"][i] is not None]
     said = f"{words.count(len(came), 'evaluation')} since it was frozen"

@@ -243,8 +243,7 @@ def open_predictions() -> QuerySet[Prediction]:
 def score_run(run_id: str) -> list[Outcome]:
     """Score every claim that this run's new evaluations decide, as the run of a claim or as its rival. Safe to repeat;
     one claim's trouble is logged and keeps no other from its score. Returns the outcomes that are new."""
-    run = Run.objects.select_related("project").filter(pk=run_id).first()
-    if run is None:
+    if (run := Run.objects.select_related("project").filter(pk=run_id).first()) is None:
         return []
     about = Q(run=run)
     if run.revision_id is not None:

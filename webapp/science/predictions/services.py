@@ -152,8 +152,7 @@ def _frozen_columns(run: Run, claim: Claim, is_proposed: bool) -> dict[str, Any]
     """The claim with what it rests on. Raises InvalidInput and Conflict where it was not made before the data, or rests
     on no curve."""
     question, known = claim.question, known_of(run, claim.question.x)
-    refused = refused_target(claim.target, question, known)
-    if refused is not None:
+    if (refused := refused_target(claim.target, question, known)) is not None:
         raise refused
     curve = curve_of(run, question.x, question.metric)
     fit = _fit_or_refuse(curve, question)

@@ -133,8 +133,7 @@ def _counted(studies: QuerySet[Study]) -> QuerySet[Study]:
 
 def study_by_id(project: Project, study_id: str) -> Study:
     """A study of this project. Raises NotFound, also for one of another project."""
-    found = _counted(Study.objects.filter(project=project, pk=study_id)).first()
-    if found is None:
+    if (found := _counted(Study.objects.filter(project=project, pk=study_id)).first()) is None:
         raise NotFound(f"There is no study {study_id}.")
     return found
 

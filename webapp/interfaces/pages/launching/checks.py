@@ -164,8 +164,7 @@ def _remembered(recipe: Recipe) -> tuple[str, str] | None:
     )  # fmt: skip
     digest = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
     key = f"runnable-{digest}"
-    known = cache.get(key)
-    if known is None:
+    if (known := cache.get(key)) is None:
         known = [runnable_problem(recipe, patience=LIVE_PATIENCE_SECONDS)]
         cache.set(key, known, CACHED_SECONDS)
     return known[0]
@@ -230,8 +229,7 @@ def cluster_now() -> Cluster:
 
 def _worker() -> str:
     key = f"worker-{hash(settings.CELERY_BROKER_URL)}"
-    known = cache.get(key)
-    if known is None:
+    if (known := cache.get(key)) is None:
         known = health.worker()
         cache.set(key, known, CACHED_SECONDS)
     return known

@@ -198,8 +198,7 @@ def differences(before: Config, after: Config) -> list[configuration.Change]:
 
 
 def _written(change: configuration.Change, before: Config, after: Config) -> configuration.Change:
-    spec = by_path().get(change.path)
-    if spec is None:
+    if (spec := by_path().get(change.path)) is None:
         return change
     texts = [
         None if text is None else specs.to_text(spec, specs.get(config, change.path))

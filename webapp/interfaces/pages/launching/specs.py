@@ -145,8 +145,7 @@ def sections() -> tuple[SectionSpec, ...]:
     schema = Recipe.model_json_schema()
     top, parts = [], []
     for name, field in schema["properties"].items():
-        part = _definition(schema, field)
-        if part is None:
+        if (part := _definition(schema, field)) is None:
             top.append(_spec(name, TOP, field, name in schema["required"]))
             continue
         required = part.get("required", ())
@@ -336,8 +335,7 @@ def misfit(config: Config) -> str:
 
 
 def _unshowable(spec: Spec, config: Config) -> str:
-    value = get(config, spec.path)
-    if value is None:
+    if (value := get(config, spec.path)) is None:
         return ""
     if spec.kind == "choice" and value not in spec.choices:
         return f"{spec.path}: must be one of {', '.join(spec.choices)}"
@@ -360,8 +358,7 @@ def document(config: Config) -> str:
     """The configuration as YAML: the schema's order, without settings that are not set. `parse_document` reads it."""
     shown: Config = {}
     for path in by_path():
-        value = get(config, path)
-        if value is not None:
+        if (value := get(config, path)) is not None:
             put(shown, path, value)
     return _dump(shown, flow=False)
 

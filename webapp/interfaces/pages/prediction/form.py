@@ -201,8 +201,7 @@ def draft_of(query: QueryDict, rivals: Sequence[Run]) -> Draft:
     problems: dict[str, str] = {}
 
     def number(name: str) -> float | None:
-        text = query.get(name, "").strip()
-        if not text:
+        if not (text := query.get(name, "").strip()):
             return None
         try:
             return number_in(text)
@@ -321,8 +320,7 @@ def reach_words(run: Run, curve: Curve, asked: Question) -> str:
     projection = "A target that no run of the recipe reaches is a projection: kept, but never scored."
     if run.state in ENDED:
         return f"{now} and has ended. {projection}"
-    end = end_of_budget(run, curve)
-    if end is None:
+    if (end := end_of_budget(run, curve)) is None:
         return f"{now}; it has no budget, so a claim stays open for as long as it runs. {projection}"
     return f"{now}; its budget ends at {axis.amount(end)}. {projection}"
 

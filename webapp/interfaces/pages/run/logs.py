@@ -97,8 +97,7 @@ class LogPage:
 def log_page(attempt: Attempt, query: QueryDict) -> LogPage:
     """What the address asks for: `q` lines that hold a text, `before` the lines before a number, else the newest."""
     kept = Kept(attempt)
-    wanted = query.get("q", "")[:MOST_WANTED]
-    if wanted:
+    if wanted := query.get("q", "")[:MOST_WANTED]:
         lines = kept.newest_matching(wanted, SHOWN + 1)
         return LogPage(kept, lines[-SHOWN:], wanted, False, len(lines) > SHOWN)
     before = whole_in(query.get("before", ""), 15)
@@ -216,8 +215,7 @@ def banner(alarms: Sequence[Alarm]) -> str:
 
 def headline(alarms: Sequence[Alarm]) -> str:
     """The worst active alarm in a few words: "truncation rate 12 %, and 1 more"; empty without one."""
-    active = [alarm for alarm in most_severe(alarms) if alarm.active]
-    if not active:
+    if not (active := [alarm for alarm in most_severe(alarms) if alarm.active]):
         return ""
     more = f", and {len(active) - 1} more" if len(active) > 1 else ""
     return f"{judge.title(active[0])} {judge.number(active[0].metric, active[0].latest)}{more}"

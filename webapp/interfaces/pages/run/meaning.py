@@ -51,8 +51,7 @@ def nothing_to_draw(run: Run, question: Question) -> dict[str, str]:
     """Heading and sentence for a chart without a point."""
     if run.origin == Run.Origin.LAUNCHED:
         return NEVER if run.state in ENDED else NOT_YET
-    known = known_axis(run, question.metric)
-    if known is None:
+    if (known := known_axis(run, question.metric)) is None:
         return ELSEWHERE
     wanted, other = UNITS[question.x], UNITS[known]
     hint = " Say under Metrics on how many devices it trains, and" if question.x == DEFAULT_AXIS else ""
@@ -104,8 +103,7 @@ def preview(run: Run, meaning: Meaning) -> dict[str, Any]:
 
 
 def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:
-    text = sent.get(field, "").strip()
-    if not text:
+    if not (text := sent.get(field, "").strip()):
         return None
     try:
         return amount_in(text)

@@ -205,8 +205,7 @@ def _others(run: Run) -> list[Run]:
 
 def _against(run: Run, other_id: str) -> Context:
     """What differs from another run of the same project; one that is not there is said."""
-    other = Run.objects.filter(project=run.project_id, pk=other_id).first()
-    if other is None:
+    if (other := Run.objects.filter(project=run.project_id, pk=other_id).first()) is None:
         return {"other_problem": "There is no such run in this project."}
     return {"other": other, "other_changes": configuration.differences(other.config, run.config)}
 

@@ -164,8 +164,7 @@ MISSING_VIEW = "This view does not exist any more, or is not shared with you."
 def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
     """Sentences in the order of the filter; a query only where it names a recipe, a person or a setting."""
     found = [_missing_view(state)] if state.view_missing else []
-    recipes = _named(compiled, "recipe")
-    if recipes:
+    if recipes := _named(compiled, "recipe"):
         known = {
             text.lower()
             for pair in Recipe.objects.filter(project=project).values_list("slug", "name")

@@ -58,8 +58,7 @@ class Choice:
 
 def launch(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another recipe or revision was chosen), the form alone with its defaults."""
-    choice = _choice(request)
-    if choice is None:
+    if (choice := _choice(request)) is None:
         return render(request, "runs/launch.html", {"no_recipes": True})
     if request.method == "POST":
         data = draft.with_essentials_of_text(request.POST)
@@ -83,8 +82,7 @@ def launch(request: HttpRequest) -> HttpResponse:
 
 def launch_check(request: HttpRequest) -> HttpResponse:
     """What is wrong, what differs, what it costs and how long it waits; nothing is stored."""
-    choice = _choice(request)
-    if choice is None:
+    if (choice := _choice(request)) is None:
         return HttpResponse(status=204)
     data = draft.with_essentials_of_text(request.POST)
     form, asked = _filled(choice, data, live=True)
@@ -103,8 +101,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    newest = fields.usual_first(_newest_revisions(project), fields.slug_of)
-    if not newest:
+    if not (newest := fields.usual_first(_newest_revisions(project), fields.slug_of)):
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
     if cloned is None:
@@ -141,8 +138,7 @@ def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -
 
 def _wanted(choice: Choice) -> dict[str, object]:
     """What a clone takes over from its run: everything that its revision does not say."""
-    run = choice.cloned
-    if run is None:
+    if (run := choice.cloned) is None:
         return {}
     task = run.config.get("task") or {}
     return {
@@ -262,8 +258,7 @@ def _blame(form: LaunchForm, asked: Draft, error: InvalidInput) -> None:
         form.add_error(field_name, error.message)
         return
     path = setting_of(field_name, error.message)
-    essential = next((name for name, of in ESSENTIALS.items() if of == path), None)
-    if essential:
+    if essential := next((name for name, of in ESSENTIALS.items() if of == path), None):
         form.add_error(essential, error.message)
     else:
         asked.checked.add(path, error.message)

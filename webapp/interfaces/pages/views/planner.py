@@ -57,8 +57,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     A task and model without a fitted run are answered for the newest that has one, which the page says.
     """
     project = current_project(request)
-    groups = _groups(project)
-    if not groups:
+    if not (groups := _groups(project)):
         return render(request, "planner.html", {"groups": [], "unranked": unranked(project)})
     wanted = request.GET.get("group", "").strip()
     asked_for = next((group for group in groups if group["key"] == wanted), None)

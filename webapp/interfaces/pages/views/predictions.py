@@ -197,8 +197,7 @@ def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     names = request.POST.getlist("reviewers")
     reviewers = list(User.objects.filter(username__in=names))
     allowed = {user.pk for user in form.reviewers_of(found.project, found.author)}
-    chosen = [user for user in reviewers if user.pk in allowed]
-    if not chosen:
+    if not (chosen := [user for user in reviewers if user.pk in allowed]):
         messages.warning(request, "Choose somebody who may review.")
         return redirect("prediction", found.pk)
     act = lambda: services.ask_review(found, user=signed_in(request), reviewers=chosen)

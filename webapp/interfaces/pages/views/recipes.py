@@ -170,10 +170,8 @@ def new_revision(request: HttpRequest, slug: str) -> HttpResponse:
     newest = revisions_of(found).first()
     start = {"config": configuration.as_yaml(newest.config)} if newest else {}
     form = RevisionForm(request.POST or None, slug=found.slug, initial=start)
-    if request.method == "POST" and form.is_valid():
-        revision = _try_add(request, form, found)
-        if revision:
-            return redirect(f"{reverse('recipe', args=[found.slug])}#rev-{revision.number}")
+    if request.method == "POST" and form.is_valid() and (revision := _try_add(request, form, found)):
+        return redirect(f"{reverse('recipe', args=[found.slug])}#rev-{revision.number}")
     status = 422 if form.is_bound else 200
     hints = _hints_of_text(form["config"].value() or "")
     context = {"recipe": found, "newest": newest, "form": form, "hints": hints}

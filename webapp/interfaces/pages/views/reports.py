@@ -62,8 +62,7 @@ def new_report(request: HttpRequest) -> HttpResponse:
 def report(request: HttpRequest, report_id: str) -> HttpResponse:
     """A published version; who may write is sent to the draft where nothing is published, others find nothing."""
     found = report_picker.get_report(request, report_id)
-    publication = report_picker.asked_publication(request, found)
-    if publication is None:
+    if (publication := report_picker.asked_publication(request, found)) is None:
         if report_picker.may_write(request):
             return redirect("edit-report", found.pk)
         raise Http404("nothing is published")

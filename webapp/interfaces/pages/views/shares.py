@@ -114,8 +114,7 @@ def picture(request: HttpRequest, token: str) -> HttpResponse:
 
 def _find(token: str) -> tuple[Share | None, Drawing | None, str]:
     """The share with its chart, or why there is nothing to show: a key of `webapp.interfaces.pages.answers.WORDS`."""
-    share = share_by_token(token)
-    if share is None:
+    if (share := share_by_token(token)) is None:
         return None, None, "unknown"
     state = share.state_at(timezone.now())
     if state != "open":
@@ -189,8 +188,7 @@ def revoke_report(request: HttpRequest, report_id: str, link_id: int) -> HttpRes
 
 def shared_report(request: HttpRequest, token: str) -> HttpResponse:
     """The newest published version, for whoever has the link; the same for everybody, signed in or not."""
-    link = share_by_token(token, of_report=True)
-    if link is None:
+    if (link := share_by_token(token, of_report=True)) is None:
         return gone(None, "unknown")
     state = link.state_at(timezone.now())
     if state != "open":

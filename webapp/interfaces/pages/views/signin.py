@@ -115,8 +115,7 @@ class SetPassword(auth_views.PasswordResetConfirmView):
 
 
 def _openid() -> Configuration:
-    found = configuration()
-    if found is None:
+    if (found := configuration()) is None:
         raise Http404("no provider is configured")
     return found
 
@@ -293,8 +292,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         found = invitations.find_invitation(token)
     except NotFound as error:
         return _refused(request, error.message, 404)
-    why = invitations.why_refused(found, timezone.now())
-    if why is not None:
+    if (why := invitations.why_refused(found, timezone.now())) is not None:
         return _refused(request, why, GONE)
     if request.user.is_authenticated:
         return _join(request, found, token)

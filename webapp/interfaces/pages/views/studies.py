@@ -169,8 +169,7 @@ def _asked(request: HttpRequest, law: dict[str, Any] | None) -> dict[str, str]:
 def _results(found: Study, version: str, metric: str, index: int) -> dict[str, Any]:
     """The results, computed once for a version: many people may watch, and shared ceilings take refits."""
     key = f"study-results:{found.pk}:{version}:{index}"
-    shown = cache.get(key)
-    if shown is None:
+    if (shown := cache.get(key)) is None:
         shown = results(found, selectors.groups_of(found, metric), metric=metric)
         cache.set(key, shown, CACHE_SECONDS)
     return shown
@@ -183,8 +182,7 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     """Put a run of the project into the study."""
     found = _get(request, study_id)
     text, arm = request.POST.get("run", "").strip(), request.POST.get("arm", "")
-    run = Run.objects.filter(project=found.project_id, pk=text).first()
-    if run is None:
+    if (run := Run.objects.filter(project=found.project_id, pk=text).first()) is None:
         messages.warning(request, f"There is no run {text[:40]} in this project.")
         return redirect("study", found.pk)
     try:
@@ -199,8 +197,7 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
 def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse:
     """Take a run out of the study; the run stays."""
     found = _get(request, study_id)
-    run = Run.objects.filter(project=found.project_id, pk=run_id).first()
-    if run is not None:
+    if (run := Run.objects.filter(project=found.project_id, pk=run_id).first()) is not None:
         services.remove_run(found, run, user=signed_in(request))
         messages.info(request, f"{run.name} was taken out of the study; the run itself stays.")
     return redirect("study", found.pk)

@@ -19,8 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("user", metavar="USER")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"]).first()
-        if user is None:
+        if (user := User.objects.filter(username=options["user"]).first()) is None:
             raise CommandError(f"there is no user {options['user']!r}")
         if not forms.has_second_factor(user):
             raise CommandError(f"{user} has no two-factor sign-in")

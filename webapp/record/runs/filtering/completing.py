@@ -38,8 +38,7 @@ Item = dict[str, str]
 def completions(project: Project, user: User | None, text: str, at: int) -> dict[str, Any]:
     """{"from", "to", "items": [{"text", "says"}]}: each `text` may replace the characters from..to of the filter."""
     before = text[:at]
-    match = AFTER_OPERATOR.search(before)
-    if match:
+    if match := AFTER_OPERATOR.search(before):
         part = match["part"].lstrip('"')
         found = [{"text": _written(value), "says": ""} for value in _values(project, match["field"], part)]
         return {"from": match.start("part"), "to": at, "items": found[:MOST]}

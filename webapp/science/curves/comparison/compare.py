@@ -146,8 +146,7 @@ def _notes(
             f"{words.count(len(alone), 'curve is', 'curves are')} of a single run (thin, dash-dotted) and rests on one "
             "seed, that of a recipe on several."
         )
-    left_out = sum(one["left_out"] for one in series)
-    if left_out:
+    if left_out := sum(one["left_out"] for one in series):
         found.append(
             f"{words.count(left_out, 'evaluation')} at or above the fitted ceiling, or at or below R0, "
             f"{'has' if left_out == 1 else 'have'} no place in the slope view."
@@ -229,8 +228,7 @@ def _said_of_seeds(entry: Entry) -> str:
 
 def _parameter_rows(entry: Entry) -> list[dict[str, Any]]:
     """Parameters with their intervals in words; of a run whose ceiling is not identified, R0 and what A is at least."""
-    found = entry.parameters
-    if found is None:
+    if (found := entry.parameters) is None:
         return _unpinned_rows(entry)
     return [_parameter_row(name, *found[name]) for name in estimates.PARAMETERS]
 

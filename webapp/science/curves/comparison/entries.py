@@ -240,8 +240,7 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
 
 def why_unfitted(entries: Sequence[Entry], x: str, *, many: bool) -> str:
     """Why no entry has a fit, in a sentence; empty where one has."""
-    fits = [fit for entry in entries for fit in entry.fits if fit is not None]
-    if fits:
+    if fits := [fit for entry in entries for fit in entry.fits if fit is not None]:
         return f"Nothing fitted. {CRASHED}" if all(fit.message == CRASHED for fit in fits) else ""
     if many and x != DEFAULT_AXIS:
         return f"Of so many only the fits by {UNITS[DEFAULT_AXIS]} are at hand: choose fewer, or that axis."

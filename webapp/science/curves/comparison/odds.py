@@ -90,8 +90,7 @@ def budget_stops(entries: Sequence[Entry]) -> list[float]:
 
     Empty where nothing is forecast.
     """
-    reaches = [entry.reach for entry in entries if entry.reach is not None]
-    if not reaches:
+    if not (reaches := [entry.reach for entry in entries if entry.reach is not None]):
         return []
     lo, hi = min(r[0] for r in reaches), AHEAD * max(r[1] for r in reaches)
     return sorted({float(f"{stop:.3g}") for stop in np.geomspace(lo, hi, STOPS)})

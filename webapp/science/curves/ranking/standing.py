@@ -93,8 +93,7 @@ def span(standing: Standing) -> str:
 
 def answer(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> list[str]:
     """Who is ahead at the shared compute and by forecast ceiling, how sure that is, and who is not compared."""
-    order = found.here.in_order()
-    if not order:
+    if not (order := found.here.in_order()):
         return [nobody(names, found)]
     if len(order) == 1:
         return [headline(names, found, x), *left_out(names, found)]
@@ -105,8 +104,7 @@ def answer(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> list
 
 def headline(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> str:
     """The one sentence of `answer` that says most."""
-    order = found.here.in_order()
-    if not order:
+    if not (order := found.here.in_order()):
         return nobody(names, found)
     if len(order) == 1:
         return f"{_reaches(names[order[0]], found, order[0], x)}; there is nothing to compare it with yet."
@@ -243,8 +241,7 @@ def extremes(names: Sequence[str], found: Compared, best: int, worst: int, x: st
 
 
 def _ceilings(names: Sequence[str], found: Compared, first: int, second: int) -> str:
-    gap = found.ceiling.gap(first, second)
-    if gap is None:
+    if (gap := found.ceiling.gap(first, second)) is None:
         return ""
     if not gap.real:
         return f"; their forecast ceilings cannot be told apart ({_signed(gap)})"

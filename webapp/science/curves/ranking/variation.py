@@ -101,8 +101,7 @@ def seeds_of_tasks(project: Project, x: str = DEFAULT_AXIS) -> Mapping[str, Betw
     if newest is None:
         return defaultdict(lambda: CORPUS)
     key = f"seeds-{project.pk}-{x}-{newest[0]}-{newest[1].timestamp()}"
-    known = cache.get(key)
-    if known is None:
+    if (known := cache.get(key)) is None:
         known = _by_task(project, x)
         cache.set(key, known, KEPT_SECONDS)
     return defaultdict(lambda: CORPUS, known)
@@ -235,8 +234,7 @@ def _verdict(names: Sequence[str], values: Sequence[float | None], found: Slopes
         return "There is no second recipe here that can be fitted at the shared ceiling."
     known.sort(key=lambda index: -(values[index] or 0.0))
     best, rest = known[0], known[1:]
-    slower = [names[index] for index in rest if found.steeper(best, index)]
-    if not slower:
+    if not (slower := [names[index] for index in rest if found.steeper(best, index)]):
         return (
             f"{names[best]} has the highest B, but not by more than noise and seeds explain: none is known to be more "
             "efficient."

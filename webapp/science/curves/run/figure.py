@@ -63,10 +63,9 @@ def kept_or_made(run: Run, curve: Curve, make: Callable[[], Payload], *, may_wai
     if row is not None:
         if row[0] == key:
             return row[1]
-        if may_wait and is_on_its_way(run) and row[0].startswith(WRITTEN_BY):
-            older = beside(row[1], curve)
-            if older is not None:
-                return older
+        may_be_older = may_wait and is_on_its_way(run) and row[0].startswith(WRITTEN_BY)
+        if may_be_older and (older := beside(row[1], curve)) is not None:
+            return older
     said = make()
     keep(run, key, said)
     return said
