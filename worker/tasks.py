@@ -6,8 +6,8 @@ from webapp.reporting.alerts.delivery import deliver_due
 from worker import names
 from worker.app import app
 from worker.dispatch import send_dispatches
+from worker.followup import judge_or_wait, refit_or_wait
 from worker.reconcile import reconcile_all
-from worker.refits import judge_or_wait, refit_or_wait
 from worker.upkeep import clean_up_alone
 
 

@@ -17,7 +17,7 @@ from webapp.reporting.alerts import delivery, firing
 from webapp.reporting.alerts.models import Delivery
 from webapp.reporting.alerts.rules import ensure_for_everybody
 from worker import names
-from worker.refits import claim_turn
+from worker.followup import claim_turn
 
 ADVISORY_LOCK = 0x48434C4E  # "HCLN"
 DISK_MS = 20_000

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q, QuerySet
 
-from webapp.base.amounts import lines, utc
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import lines, utc
 from webapp.identity.audit.models import Event
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from django.http import FileResponse, HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.formats import whole_in
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_RUN, WRITE, WRITE_RUN, check_goes_on, run_of, user_of
 from webapp.interfaces.api.openapi import BYTES, answers

@@ -7,8 +7,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Query, Router
 
-from webapp.base.amounts import csv_file
 from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
+from webapp.base.formats import csv_file
 from webapp.interfaces.api import paging
 from webapp.interfaces.api.auth import READ, READ_HEAVY, project_of, run_of
 from webapp.interfaces.api.curve_schemas import (

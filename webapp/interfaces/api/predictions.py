@@ -7,8 +7,8 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from ninja import Body, Header, Query, Router, Status
 
-from webapp.base.amounts import csv_file
 from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.formats import csv_file
 from webapp.identity.accounts.models import User
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_AS_REVIEW, person_of, project_of, run_of
 from webapp.interfaces.api.openapi import CSV, answers

@@ -22,8 +22,8 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError, Unauthorized
+from webapp.base.formats import whole_in
 from webapp.base.requests import TooMany, batch_of
 from webapp.identity.accounts.models import ApiToken, Project, Scope, User
 from webapp.interfaces.api.auth import READ, WRITE, BearerToken

@@ -5,8 +5,8 @@ from typing import Any
 
 from django import forms
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import ServiceError
+from webapp.base.formats import whole_in
 from webapp.record.alarm_rules import rules_by_name
 from webapp.reporting.alerts import hours
 from webapp.reporting.alerts.conditions import COMPARISONS, STATES

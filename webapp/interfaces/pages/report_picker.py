@@ -12,8 +12,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.utils import timezone
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted

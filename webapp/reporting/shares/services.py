@@ -14,8 +14,8 @@ from django.db import transaction
 from django.http import QueryDict
 from django.utils import timezone
 
-from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import digest
 from webapp.identity.audit.services import record

@@ -21,7 +21,7 @@ from django.db import connection
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from webapp.base.amounts import utc
+from webapp.base.formats import utc
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.science.curves.fitting import read, stored

@@ -28,7 +28,7 @@ from webapp.science.curves import fitting
 from webapp.science.curves.fitting import Question, curve_from, try_fit
 from webapp.science.curves.words import percent, rate, signed, signed_span
 from webapp.science.predictions.claims import outcome_sentence
-from webapp.science.predictions.comments import locked, newly_passed, tell
+from webapp.science.predictions.discussion import locked, newly_passed, tell
 from webapp.science.predictions.frozen import evaluated_until
 from webapp.science.predictions.models import Outcome, Pending, Prediction
 

@@ -29,7 +29,7 @@ from webapp.science.predictions.claims import (
     text_from,
     unrounded,
 )
-from webapp.science.predictions.comments import (
+from webapp.science.predictions.discussion import (
     ask_review,
     comment,
     edit_comment,

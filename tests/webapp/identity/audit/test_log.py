@@ -12,8 +12,8 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from tests.members import member
-from webapp.base.amounts import harmless, utc
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import harmless, utc
 from webapp.identity.accounts.services import create_project, default_project
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (

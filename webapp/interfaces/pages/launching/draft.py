@@ -9,7 +9,7 @@ from django.http import QueryDict
 from webapp.base.plain_yaml import Unreadable
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.launching import specs
-from webapp.interfaces.pages.launching.checks import Checked, check
+from webapp.interfaces.pages.launching.preview import Checked, check
 from webapp.interfaces.pages.launching.specs import Config, Spec, by_path
 from webapp.record.recipes.models import Revision
 

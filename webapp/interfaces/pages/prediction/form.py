@@ -13,8 +13,8 @@ from django import forms
 from django.http import QueryDict
 
 import scaling
-from webapp.base.amounts import NoAmount, number_in
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.formats import NoAmount, number_in
 from webapp.identity.accounts.models import Project, Role, User
 from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.run.questions import BadQuestion, question_of

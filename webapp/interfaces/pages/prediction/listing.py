@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet
 from django.http import QueryDict
 
-from webapp.base.amounts import utc
+from webapp.base.formats import utc
 from webapp.identity.accounts.models import Project, User
 from webapp.science.curves.words import AXES
 from webapp.science.predictions import selectors

@@ -25,7 +25,7 @@ from webapp.science.curves.run.window_table import forms_payload, window_payload
 from webapp.science.curves.words import AXES
 from webapp.science.predictions import claims, selectors
 from webapp.science.predictions.calibration import Record
-from webapp.science.predictions.comments import newly_passed
+from webapp.science.predictions.discussion import newly_passed
 from webapp.science.predictions.figure import Anchor, known_of, parameter_rows, prediction_figure, question_of
 from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 

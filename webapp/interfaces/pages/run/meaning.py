@@ -10,8 +10,8 @@ from typing import Any
 from django.db.models import Case, Max, Value, When
 
 from headroom.adapters.naming import originals_of
-from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.points import effective_points

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.base.amounts import NoAmount, amount_in, number_in
+from webapp.base.formats import NoAmount, amount_in, number_in
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
 from webapp.science.curves.fitting import Question

@@ -13,14 +13,14 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.interfaces.pages import configuration
-from webapp.interfaces.pages.answers import panel
+from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.marks import shared_scale
-from webapp.interfaces.pages.run import diagnostics, logs
+from webapp.interfaces.pages.run import attempts, diagnostics
+from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.benchmarks import benchmarks_context
 from webapp.interfaces.pages.run.diagnostics import diagnostics_context
-from webapp.interfaces.pages.run.logs import attempt_rows, last_line
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
 from webapp.interfaces.pages.run.timeline import machines_context, timeline_context
 from webapp.record.runs.models import Run
@@ -168,7 +168,7 @@ def _log(tab: TabRequest) -> Context:
         "attempt": attempt,
         "numbers": numbers,
         "missing": wanted if wanted and not known else "",
-        "page": logs.log_page(attempt, tab.query) if attempt else None,
+        "page": attempts.log_page(attempt, tab.query) if attempt else None,
         "last_error": last_line(attempt.message if attempt else tab.run.state_reason),
         "kept": tab.kept("q", "attempt", "before", "tab"),
     }
@@ -236,7 +236,7 @@ CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "files": _files,
     "configuration": _configuration,
     "attempts": _attempts,
-    "decisions": lambda asked: panel(asked.run),
+    "decisions": lambda asked: decision_panel(asked.run),
 }
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.base.amounts import whole_in
 from webapp.base.disk import bytes_in_words
+from webapp.base.formats import whole_in
 from webapp.interfaces.pages.marks import Limit, duration
 from webapp.record.alarm_rules import rules
 from webapp.record.runs.models import Run

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 
 from scaling.course import widened_ceiling
 from webapp.interfaces.pages import marks
-from webapp.interfaces.pages.run.logs import is_unjudged, mark_words
+from webapp.interfaces.pages.run.attempts import is_unjudged, mark_words
 from webapp.interfaces.pages.templatetags.headroom import age, pill, rate, span
 from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path
 from webapp.record.runs.filtering.parsing import Comparison, Value, to_text

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from webapp.base.amounts import lines, utc
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import lines, utc
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import Row, is_setting, rows_of
 from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, runs_with_settings

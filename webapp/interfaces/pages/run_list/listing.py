@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run_list.columns import (

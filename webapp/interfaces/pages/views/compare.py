@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.formats import NoAmount, amount_in
 from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.configuration import config_table
 from webapp.interfaces.pages.marks import tie_stripes

@@ -14,17 +14,17 @@ from django.utils.html import format_html, format_html_join
 from training.models import available_models, default_home
 from training.schema import Recipe
 from training.tasks import task_names
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_run, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import LaunchForm, new_key
-from webapp.interfaces.pages.launching import checks, draft, fields
-from webapp.interfaces.pages.launching.checks import cluster_now, setting_of
+from webapp.interfaces.pages.launching import draft, fields, preview
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
+from webapp.interfaces.pages.launching.preview import cluster_now, setting_of
 from webapp.interfaces.pages.launching.specs import by_path
 from webapp.interfaces.pages.team_forms import RunPolicyForm
 from webapp.record.recipes.models import Revision
@@ -367,8 +367,8 @@ def _prospects(choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]
     name, slug = choice.revision.recipe.name, choice.revision.recipe.slug
     pace = pace_of(choice.project, recipe=slug, task=recipe.task.name, model=recipe.model)
     return {
-        "cost": checks.cost(recipe, len(seeds), pace, name),
-        "wait": checks.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
+        "cost": preview.cost(recipe, len(seeds), pace, name),
+        "wait": preview.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
         "hints": asked.checked.hints,
         "parameters": f"{asked.checked.parameters:,}" if asked.checked.parameters else "",
     }

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import slugify
 
-from webapp.base.amounts import csv_file
+from webapp.base.formats import csv_file
 from webapp.interfaces.api.paging import leaderboard_rows
 from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.marks import tie_stripes

@@ -7,8 +7,8 @@ from django.shortcuts import redirect, render
 
 from training.models import available_models, default_home
 from training.tasks import task_names
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput, ServiceError
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment

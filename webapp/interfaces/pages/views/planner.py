@@ -11,7 +11,7 @@ from django.shortcuts import render
 import scaling
 from scaling.ranking import Course
 from scaling.seeds import Between
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.formats import NoAmount, amount_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project
 from webapp.record.runs.bounds import label_of

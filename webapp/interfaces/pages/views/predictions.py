@@ -17,12 +17,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from webapp.base.amounts import csv_file, number_in, whole_in
 from webapp.base.errors import NotFound, ServiceError
+from webapp.base.formats import csv_file, number_in, whole_in
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, projects_of, signed_in
-from webapp.interfaces.pages.answers import page_or_fragment, panel, wants_fragment
+from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
+from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.prediction import calibration as said
 from webapp.interfaces.pages.prediction import form
@@ -143,7 +144,9 @@ def _page(
 ) -> HttpResponse:
     tab = tab or next(iter(TABS))
     lazy = TABS[tab].heavy
-    context = _context(request, found) | panel(found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
+    context = (
+        _context(request, found) | decision_panel(found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
+    )
     if not lazy:
         context |= _tab(found, tab)
     return render(request, "predictions/prediction.html", context, status=status)

@@ -12,8 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, ServiceError
+from webapp.base.formats import whole_in
 from webapp.interfaces.pages import report_picker
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.forms import new_key

@@ -22,8 +22,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from scaling import MIN_POINTS
-from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces import files
 from webapp.interfaces.exports.forms import download, jsonl_pieces
@@ -33,12 +33,12 @@ from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.access import allow, get_run, granted, projects_of, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.prediction.listing import of_run
-from webapp.interfaces.pages.run import logs as alarm_pages
+from webapp.interfaces.pages.run import attempts as alarm_pages
 from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import samples
 from webapp.interfaces.pages.run import tabs as forecast_page
+from webapp.interfaces.pages.run.attempts import before_resuming, last_words, since
 from webapp.interfaces.pages.run.benchmarks import asked_in
-from webapp.interfaces.pages.run.logs import before_resuming, last_words, since
 from webapp.interfaces.pages.run.meaning import changes_in
 from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
 from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context

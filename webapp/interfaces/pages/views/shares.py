@@ -16,8 +16,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.formats import whole_in
 from webapp.interfaces.pages import report_picker
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import WORDS, gone, status_of, unlisted

@@ -9,10 +9,10 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
-from webapp.base.amounts import csv_file, whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.formats import csv_file, whole_in
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
-from webapp.interfaces.pages.answers import panel
+from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.study_forms import numbers_in
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
@@ -85,7 +85,7 @@ def study(request: HttpRequest, study_id: str) -> HttpResponse:
         "next_seed": max([-1, *found.seeds]) + 1,
         "compared": [run["id"] for run in runs[:COMPARED]],
     }
-    return render(request, "studies/study.html", context | panel(found))
+    return render(request, "studies/study.html", context | decision_panel(found))
 
 
 def state(request: HttpRequest, study_id: str) -> HttpResponse:

@@ -17,7 +17,7 @@ from scaling import ranking, seeds
 from scaling.ranking import Course
 from scaling.recipes import Columns
 from scaling.seeds import CORPUS, Between
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
 from webapp.record.runs.models import Run

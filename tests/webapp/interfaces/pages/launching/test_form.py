@@ -13,7 +13,7 @@ from training.recipe import load_recipe, recipe_names
 from training.schema import Recipe
 from webapp.base.plain_yaml import Unreadable, strange
 from webapp.interfaces.pages.launching import draft, specs
-from webapp.interfaces.pages.launching.checks import as_sentence, check
+from webapp.interfaces.pages.launching.preview import as_sentence, check
 from webapp.interfaces.pages.launching.specs import by_path, sections
 from webapp.record.recipes.models import Revision
 

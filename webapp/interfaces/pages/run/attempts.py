@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from headroom.adapters.naming import SYSTEM
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.identity.audit.models import Event
 from webapp.record.logs.selectors import MOST_WANTED, Gap, Kept, Line, last_error_of
 from webapp.record.runs.models import Attempt, Run, State

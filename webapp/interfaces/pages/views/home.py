@@ -34,7 +34,7 @@ from webapp.interfaces.api.api import api
 from webapp.interfaces.pages.access import current_project, granted, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.api_docs import Group, Shape, groups_of, shapes_of
-from webapp.interfaces.pages.launching.checks import cluster_now
+from webapp.interfaces.pages.launching.preview import cluster_now
 from webapp.interfaces.pages.middleware import may_of
 from webapp.interfaces.pages.overview import MOST, PARTS, queued
 from webapp.interfaces.pages.overview import overview as overview_of
