@@ -10,8 +10,8 @@ from datetime import datetime
 from django.db import connection
 from django.utils import timezone
 
+from webapp.base.disk import code_version
 from webapp.record.health import services
-from webapp.record.health.services import code_version
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 10.0

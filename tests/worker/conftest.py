@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 from tests.worker.fake_ray import FakeRay
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.services import default_project
-from webapp.record.runs import launch, states
+from webapp.record.runs import launch, outbox
 from webapp.record.runs.models import Run, State
 
 
@@ -70,5 +70,5 @@ def make_run(**changes: Any) -> Run:
         **changes,
     )
     launch.new_attempt(run, 1, State.QUEUED)
-    states.submit(run, 1)
+    outbox.submit(run, 1)
     return run

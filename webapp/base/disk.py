@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +21,9 @@ from webapp.base.errors import InvalidInput
 
 SECONDS = 1.0  # a file system over the network may hang
 _asker = ThreadPoolExecutor(max_workers=2, thread_name_prefix="disk")
+# Web server and worker of different deployments do not quite understand each other: which code a process runs.
+PACKAGES = ("observability", "scaling", "training", "webapp", "worker")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -94,3 +98,13 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def code_version() -> str:
+    """The digest (10 characters) of all modules that web server and worker share. Ask early: files may change later."""
+    found = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:10]

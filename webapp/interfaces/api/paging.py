@@ -18,9 +18,9 @@ from django.db.models import Count, Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import parse_etags
 
+from webapp.base.disk import code_version
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project
-from webapp.record.health.services import code_version
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint
 from webapp.science.curves.models import Fit

@@ -31,11 +31,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from webapp.base.disk import Disk
+from webapp.base.disk import Disk, code_version
 from webapp.base.metrics import COUNTED, SHARED_FOLDER
 from webapp.identity.audit.services import client_address
 from webapp.record.health.models import ClusterSeen
-from webapp.record.health.services import code_version
 from webapp.record.runs.models import Run
 from webapp.reporting.status.status import Status, Waiting, status_now
 

@@ -1,13 +1,7 @@
-"""Writing signs of life down. Each is one statement, and safe to repeat.
+"""Writing signs of life down. Each is one statement, and safe to repeat."""
 
-Which code a process runs: a web server and a worker of different deployments do not quite understand each other.
-"""
-
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
@@ -71,17 +65,3 @@ def note_groups(groups: Mapping[str, Any]) -> None:
 def note_no_cluster(error: str) -> None:
     """Ray did not say; what it said before stays, with its time."""
     ClusterSeen.objects.update_or_create(pk=1, defaults={"asked_at": timezone.now(), "error": error[:500]})
-
-
-PACKAGES = ("observability", "scaling", "training", "webapp", "worker")
-ROOT = Path(__file__).resolve().parents[3]
-
-
-@cache
-def code_version() -> str:
-    """The digest (10 characters) of all modules that web server and worker share. Ask early: files may change later."""
-    found = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:10]

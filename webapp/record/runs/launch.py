@@ -25,7 +25,7 @@ from webapp.identity.secrets.services import hand_to_job
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import find_revision
 from webapp.record.recipes.services import check_model_place, parse_config
-from webapp.record.runs import places, states
+from webapp.record.runs import outbox, places
 from webapp.record.runs.bounds import (
     MAX_MODEL,
     MAX_TASK,
@@ -144,7 +144,7 @@ def launch_run(
 
 def objections(project: Project, hours: float) -> list[InvalidInput]:
     """What would refuse a launch of `hours` at this moment, however right its settings are: the quota, a full disk."""
-    beyond, no_room = places.beyond_quota(project, hours), states.why_refused()
+    beyond, no_room = places.beyond_quota(project, hours), outbox.why_refused()
     found = [InvalidInput("budget_hours", beyond)] if beyond else []
     return found + ([NoRoom(no_room)] if no_room else [])
 
@@ -193,7 +193,7 @@ def queue_first_attempt(run: Run, user: User | None) -> bool:
 def _send_first_attempt(run: Run, user: User | None) -> None:
     with tracing.span("launch", run=run.pk, attempt="1"):
         new_attempt(run, 1, State.QUEUED)
-        states.submit(run, 1)
+        outbox.submit(run, 1)
     _say("launched", run, 1)
     _record(
         "run.launched", run, user, revision=str(run.revision), seed=run.seed, budget_hours=run.budget_hours
@@ -271,9 +271,9 @@ def resume_run(run: Run, *, user: User | None) -> Run:
             f"This run was changed meanwhile: it is {run.state} now, attempt {run.attempt_number}."
         )
     if was_lost:  # it may still be training somewhere
-        states.stop(run, before)
+        outbox.stop(run, before)
     with tracing.span("launch", run=run.pk, attempt=str(run.attempt_number)):
-        states.submit(run, run.attempt_number)
+        outbox.submit(run, run.attempt_number)
     _say("resumed", run, run.attempt_number)
     _record("run.resumed", run, user, attempt=run.attempt_number)
     return run

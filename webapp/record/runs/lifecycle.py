@@ -24,7 +24,7 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import redact
-from webapp.record.runs import places, states
+from webapp.record.runs import outbox, places
 from webapp.record.runs.admission.acting import admit
 from webapp.record.runs.bounds import SPENT_SHARE, check_budget
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
@@ -163,8 +163,8 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
             done_at=timezone.now(), error="not sent: the run was cancelled"
         )
         _record_stop(run, user)
-    elif move(run, State.STOPPING, attempt=attempt, reason=states.while_waiting(by), **who):
-        states.stop(run, attempt)
+    elif move(run, State.STOPPING, attempt=attempt, reason=outbox.while_waiting(by), **who):
+        outbox.stop(run, attempt)
         _record_stop(run, user)
     else:
         run.refresh_from_db()
@@ -240,7 +240,7 @@ def report_finished(
 def _who_stopped(run: Run, attempt: int) -> str:
     """A driver that stops knows only that it was asked to."""
     asked = Run.objects.filter(pk=run.pk, attempt_number=attempt, state=State.STOPPING)
-    return states.once_stopped(asked.values_list("state_reason", flat=True).first() or "")
+    return outbox.once_stopped(asked.values_list("state_reason", flat=True).first() or "")
 
 
 def ensure_attempts(run: Run, wanted: dict[int, str]) -> None:

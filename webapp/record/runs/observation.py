@@ -16,7 +16,7 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from webapp.identity.secrets.services import redact_many
-from webapp.record.runs import states
+from webapp.record.runs import outbox
 from webapp.record.runs.models import Attempt, Dispatch, Run, State
 from webapp.record.runs.states import ACTIVE, ENDED, RECONCILIATION, Move, move_many
 
@@ -158,7 +158,7 @@ def _of_living_job(row: Unfinished, job: JobStatus) -> Verdict | None:
 def _stop_reason(row: Unfinished) -> str:
     """Who asked for it, as `cancel_run` wrote it down; nobody did where the job was stopped behind our back."""
     if row.state == State.STOPPING:
-        return states.once_stopped(row.reason)
+        return outbox.once_stopped(row.reason)
     return "Its job was stopped on the cluster."
 
 

@@ -17,9 +17,8 @@ from django.utils import timezone
 
 from headroom.version import __version__
 from webapp.base.claims import is_free
-from webapp.base.disk import Disk, disk_now
+from webapp.base.disk import Disk, code_version, disk_now
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
-from webapp.record.health.services import code_version
 from webapp.record.runs.models import Dispatch, Run, State
 from webapp.record.runs.states import ACTIVE, PHASES
 from webapp.reporting.alerts.models import Delivery

@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from tests.members import member
+from webapp.base.disk import code_version
 from webapp.identity.accounts.models import Role
 from webapp.record.health import services
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
-from webapp.record.health.services import code_version
 from webapp.record.runs import lifecycle, places
 from webapp.record.runs.models import Dispatch, Run
 from webapp.reporting.status.status import status_now

@@ -6,7 +6,7 @@ from django.utils import timezone
 from webapp.base.errors import NoRoom
 from webapp.record.runs import bulk, editing, launch, lifecycle
 from webapp.record.runs.models import Dispatch, Run, State
-from webapp.record.runs.states import why_held
+from webapp.record.runs.outbox import why_held
 
 HELD = "waits for room on the disk of HEADROOM_HOME: 1,024 TiB must stay free"
 

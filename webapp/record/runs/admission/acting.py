@@ -12,7 +12,7 @@ from django.db.models import F, Q
 
 from training.bundles import Amounts, needed, total
 from webapp.base.claims import take_turns
-from webapp.record.runs import states
+from webapp.record.runs import outbox
 from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.deciding import decide
 from webapp.record.runs.admission.parts import Cluster, Decision, Queued, Share, Span, Wait, Why
@@ -146,7 +146,7 @@ def admit(
     rows = reading.due_submissions(free)
     if not rows:
         return []
-    if held := states.why_held():
+    if held := outbox.why_held():
         _tell(rows, {}, held)
         _tell_the_rest(rows, free, held)
         return []
@@ -204,14 +204,14 @@ def _claim(going: Sequence[reading.Row], until: datetime) -> list[Dispatch]:
 
 def _step_back(runs: Sequence[Run]) -> None:
     """They are asked to stop, which writes a checkpoint; `retrying` queues them again once they have."""
-    reason = states.while_waiting(STEPS_BACK)
+    reason = outbox.while_waiting(STEPS_BACK)
     moves = [Move(run.pk, run.attempt_number, State.STOPPING, reason, {State.RUNNING}) for run in runs]
     moved = move_many(moves, part=DISPATCH)
     for run in runs:
         if (run.pk, run.attempt_number) in moved:
             attempt = Attempt.objects.filter(run=run, number=run.attempt_number)
             attempt.update(failure=Attempt.Failure.STEPPED_BACK)
-            states.stop(run, run.attempt_number)
+            outbox.stop(run, run.attempt_number)
 
 
 def _tell(rows: Sequence[reading.Row], said: Mapping[str, str], otherwise: str) -> None:
