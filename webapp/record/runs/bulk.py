@@ -10,9 +10,9 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from webapp.base.claims import checked_key
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.formats import whole_in
-from webapp.base.once import checked_key
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission
 from webapp.identity.audit.services import record_each

@@ -17,8 +17,8 @@ from observability import tracing
 from observability.context import bound
 from stack import environment
 from training.recipe import RecipeError, parse_recipe, resolve
+from webapp.base.claims import body_digest, check_same, checked_key, once
 from webapp.base.errors import Conflict, InvalidInput, NoRoom
-from webapp.base.once import body_digest, check_same, checked_key, once
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import hand_to_job

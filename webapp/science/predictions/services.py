@@ -8,8 +8,8 @@ from django.utils import timezone
 
 import scaling
 from scaling.course import Course
+from webapp.base.claims import body_digest, checked_key
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
-from webapp.base.once import body_digest, checked_key
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record

@@ -13,7 +13,7 @@ from typing import Any
 
 from training.recipe import Recipe, RecipeError, load_recipe, recipe_names
 from webapp.base.errors import InvalidInput
-from webapp.base.plain_yaml import Unreadable, load_yaml
+from webapp.base.formats import Unreadable, load_yaml
 from webapp.record.recipes.selectors import parameters_of
 
 BASE_NAME = "scalerl"

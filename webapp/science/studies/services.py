@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
+from webapp.base.claims import body_digest, check_same, checked_key, once
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.base.once import body_digest, check_same, checked_key, once
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.recipes.models import Recipe, Revision

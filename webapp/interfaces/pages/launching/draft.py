@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from django.http import QueryDict
 
-from webapp.base.plain_yaml import Unreadable
+from webapp.base.formats import Unreadable
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.launching import specs
 from webapp.interfaces.pages.launching.preview import Checked, check

@@ -24,7 +24,7 @@ from training.hints import Hint, hints
 from training.recipe import RecipeError, check_runnable
 from training.schema import Recipe
 from webapp.base.errors import InvalidInput, sentence
-from webapp.base.plain_yaml import strange
+from webapp.base.formats import strange
 from webapp.interfaces.api import health
 from webapp.interfaces.pages.launching.specs import Config, by_path, sections
 from webapp.interfaces.pages.marks import duration

@@ -16,7 +16,7 @@ import yaml
 
 from training.recipe import RecipeError, parse_recipe
 from training.schema import Recipe
-from webapp.base.plain_yaml import Unreadable, load_yaml
+from webapp.base.formats import Unreadable, load_yaml
 
 Kind = Literal["choice", "switch", "whole", "number", "text", "yaml"]
 TOP = "recipe"  # the section of the settings that stand in no section

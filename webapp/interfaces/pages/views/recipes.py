@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from training.hints import Hint
 from webapp.base.errors import InvalidInput
-from webapp.base.plain_yaml import Unreadable, load_yaml
+from webapp.base.formats import Unreadable, load_yaml
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_recipe, signed_in

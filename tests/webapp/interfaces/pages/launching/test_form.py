@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.deep import examples
 from training.recipe import load_recipe, recipe_names
 from training.schema import Recipe
-from webapp.base.plain_yaml import Unreadable, strange
+from webapp.base.formats import Unreadable, strange
 from webapp.interfaces.pages.launching import draft, specs
 from webapp.interfaces.pages.launching.preview import as_sentence, check
 from webapp.interfaces.pages.launching.specs import by_path, sections
