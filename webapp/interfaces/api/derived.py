@@ -29,12 +29,18 @@ def fields_of(source: type, names: str = "") -> Callable[[Shape], Shape]:
 
     def derive(shape: Shape) -> Shape:
         types = get_type_hints(source) if is_dataclass(source) else _columns(source)
-        said: dict[str, Any] = {name: (info.annotation, info) for name, info in shape.model_fields.items()}
-        fields = {name: said.get(name) or (types[name], ...) for name in names.split() or types}
+        own: Any = shape
+        said = {name: (info.annotation, info) for name, info in own.model_fields.items()}
+        fields: dict[str, Any] = {
+            name: said.get(name) or (types[name], ...) for name in names.split() or types
+        }
         derived: Any = create_model(
-            shape.__name__, __base__=shape.__base__, __doc__=shape.__doc__, __module__=shape.__module__,
+            own.__name__,
+            __base__=own.__base__,
+            __doc__=own.__doc__,
+            __module__=own.__module__,
             **fields | said,
-        )  # fmt: skip
+        )
         return derived
 
     return derive
