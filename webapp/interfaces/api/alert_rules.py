@@ -216,7 +216,13 @@ class FiringPage(Schema):
     next: str | None
 
 
-@router.get("", auth=READ_HEAVY, response=FiringPage, summary="What alerts found, newest first")
+@router.get(
+    "",
+    auth=READ_HEAVY,
+    response=FiringPage,
+    summary="What alerts found, newest first",
+    operation_id="webapp_api_alerts_list_firings",
+)
 def list_firings(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
     """By the project's rules, and by those of the token's owner."""
     firings = firings_of(project_of(request), user_of(request))

@@ -27,7 +27,7 @@ from webapp.interfaces.api import (
 from webapp.interfaces.api import decisions as decision_log
 from webapp.interfaces.api.auth import NOBODY
 from webapp.interfaces.api.health import healthz, healthz_of
-from webapp.interfaces.api.openapi import completed, tokens_of
+from webapp.interfaces.api.openapi import completed, id_of, tokens_of
 from webapp.interfaces.api.parsing import Json, StrictJson, only_known_parameters
 from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
 
@@ -69,9 +69,7 @@ class HeadroomApi(NinjaAPI):
         return problems.of_contexts(error_contexts)
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """The same wherever the code lies: generated clients name their functions by it."""
-        module = operation.view_func.__module__.rpartition(".")[2]
-        return f"webapp_api_{module}_{operation.view_func.__name__}"
+        return id_of(operation)
 
     def get_openapi_schema(self, *, path_prefix: str | None = None, **options: Any) -> Any:
         """Made once a process for each prefix: nothing of it changes while the server runs."""

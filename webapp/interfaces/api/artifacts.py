@@ -125,7 +125,13 @@ class LogPage(Schema):
     left_out: LeftOut | None = Field(description="Of a long output the first and the last 8 MiB are kept.")
 
 
-@router.get("/{run_id}/logs", auth=READ_HEAVY, response=LogPage, summary="The output of a run's job")
+@router.get(
+    "/{run_id}/logs",
+    auth=READ_HEAVY,
+    response=LogPage,
+    summary="The output of a run's job",
+    operation_id="webapp_api_logs_get_logs",
+)
 def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[str, Any]:
     """From the first line on; an empty page whose `next` is not null says that nothing new was printed yet."""
     run = run_of(request, run_id)

@@ -231,7 +231,13 @@ class StatusOut(Schema):
     disk: DiskOut | None
 
 
-@router.get("/status", auth=READ_HEAVY, response=StatusOut, summary="How the installation is")
+@router.get(
+    "/status",
+    auth=READ_HEAVY,
+    response=StatusOut,
+    summary="How the installation is",
+    operation_id="webapp_api_status_get_status",
+)
 def get_status(request: HttpRequest) -> dict[str, Any]:
     """Counts are of all projects; addresses are for tokens of admins."""
     is_admin = cast(ApiRequest, request).auth.role == Role.ADMIN
