@@ -64,7 +64,7 @@ def _prepare() -> None:
 
     from webapp.identity.accounts.models import Role
     from webapp.identity.accounts.services import default_project, set_role
-    from webapp.interfaces.assets.sources import collect_assets
+    from webapp.interfaces.assets import collect_assets
 
     call_command("migrate", verbosity=0)
     collect_assets()

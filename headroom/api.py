@@ -239,8 +239,7 @@ class Api:
         while True:
             page = self.get(path, query | {"limit": PAGE, "cursor": cursor})
             yield from page["items"]
-            cursor = page["next"]
-            if cursor is None:
+            if (cursor := page["next"]) is None:
                 return
 
     def _of_many(self, path: str, runs: Iterable[str], query: Query) -> Iterator[Any]:

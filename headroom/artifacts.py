@@ -133,8 +133,7 @@ class Uploads:
         server.close()
 
     def _send(self, server: Server) -> None:
-        run = self._journal.load_state(None).run
-        if run is None:
+        if (run := self._journal.load_state(None).run) is None:
             raise ServerError("the server has not made the run yet")
         for refused in send(self._folder, server, run):
             if refused:

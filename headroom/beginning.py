@@ -129,11 +129,9 @@ def make_run(journal: Journal, server: Server, known: About) -> str:
 
 
 def _attempt(journal: Journal, is_next: bool) -> int:
-    given = os.environ.get("HEADROOM_ATTEMPT")
-    if given:
+    if given := os.environ.get("HEADROOM_ATTEMPT"):
         return int(given)
-    last = journal.last_attempt()
-    if last is None:
+    if (last := journal.last_attempt()) is None:
         return 1
     return last + 1 if is_next else last
 

@@ -83,8 +83,7 @@ def _scalar(value: Any) -> Any:
 
 def _holding(value: Any, name: str, lost: list[str], around: tuple[int, ...]) -> Any:
     """Of what holds other values, or is an object of its own."""
-    fields = _fields(value)
-    if fields is not None:
+    if (fields := _fields(value)) is not None:
         named = {
             text(str(_scalar(key) if isinstance(key, Enum) else key)): each for key, each in fields.items()
         }

@@ -19,8 +19,7 @@ def evaluation_metrics(
     sqrt(p (1 - p) / n_prompts): the answers to a prompt may all be alike, so that more of them tell nothing, and no
     spread of shares in [0, 1] is larger. A known `stderr` goes before both. Raises ValueError, TypeError.
     """
-    number = to_number(pass_rate)
-    if number is None:
+    if (number := to_number(pass_rate)) is None:
         mean, count, spread = _of_shares(pass_rate, n_prompts)
     else:
         mean, count = _share("pass_rate", number), _count("n_prompts", n_prompts)
@@ -38,8 +37,7 @@ def evaluation_metrics(
 
 def _of_shares(given: Any, n_prompts: int | None) -> tuple[float, int, float]:
     """Mean, number and standard error of one share a prompt."""
-    shares = [_share("pass_rate", to_number(each)) for each in given]
-    if not shares:
+    if not (shares := [_share("pass_rate", to_number(each)) for each in given]):
         raise ValueError("pass_rate has no prompt")
     if n_prompts is not None and n_prompts != len(shares):
         raise ValueError(f"n_prompts is {n_prompts!r}, but pass_rate has {len(shares)} prompts")

@@ -178,8 +178,7 @@ class Tail:
             self._begin_anew()
         count = 0
         for raw in self._file.new_lines():
-            line = self._read(raw)
-            if line is None:
+            if (line := self._read(raw)) is None:
                 continue
             if self.run is None:
                 self._begin(line)

@@ -126,8 +126,7 @@ def provenance(path: Path) -> dict[str, str]:
 
 def _compute(found: Columns, axis: str) -> list[Any]:
     """Of each row, None where it is 0."""
-    columns = [found.cells[name] for name in (axis, *AXES) if name in found.cells]
-    if not columns:
+    if not (columns := [found.cells[name] for name in (axis, *AXES) if name in found.cells]):
         raise TableError(f"no column of compute: one of {', '.join(AXES)}")
     given = [next((cell for cell in row if cell is not None), None) for row in zip(*columns, strict=True)]
     numbers = Columns({"compute": given}, found.rows).numbers("compute")

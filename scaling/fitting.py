@@ -96,8 +96,7 @@ def fit_points(
     """Fit prepared points; `a` holds the ceiling fixed, as the comparison of two tied recipes needs."""
     options = {"r0": r0, "a": a, "bounded": bounded}
     blank = _blank(data, form, level, options)
-    reason = hopeless(data)
-    if reason:
+    if reason := hopeless(data):
         return replace(blank, message=reason)
     like = _likelihood(data, form, r0, a, bounded)
     best = like.best

@@ -253,8 +253,7 @@ def _rows(
 
 def _by_criterion(rows: Sequence[FormRow]) -> tuple[str | None, str]:
     """(the form that fits best or None, in words)."""
-    order = sorted((row.delta, row.form) for row in rows if row.delta is not None)
-    if not order:
+    if not (order := sorted((row.delta, row.form) for row in rows if row.delta is not None)):
         return None, "there are too few evaluations to compare fits"
     if len(order) == 1:
         return order[0][1], f"only the {order[0][1]} can be fitted"

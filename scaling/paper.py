@@ -92,8 +92,7 @@ def fit_paper(data: Points, *, form: str, r0: float | None, first_reward: float,
     ours = replace(fit_points(data, form=form, r0=r0, level=level), method="paper")
     if ours.params is None:
         return ours
-    grid = fit_grid(data.compute, data.reward, r0=r0)
-    if grid is None:
+    if (grid := fit_grid(data.compute, data.reward, r0=r0)) is None:
         return replace(
             ours,
             status="failed",

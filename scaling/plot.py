@@ -83,8 +83,7 @@ def forecast_figure(
     """Points, and above each cutoff what was predicted from there for the last evaluation, with its interval."""
     figure = _empty("compute; a forecast stands at the compute it was made from")
     _points(figure, np.asarray(compute), np.asarray(reward), "evaluations", COLOURS[0])
-    made = [row for row in rows if row.predicted is not None and row.interval is not None]
-    if made:
+    if made := [row for row in rows if row.predicted is not None and row.interval is not None]:
         value = np.array([row.predicted for row in made])
         lo, hi = np.array([row.interval for row in made]).T
         figure.add_scatter(

@@ -115,8 +115,7 @@ class Place:
 
     def interval(self, index: int) -> Reached | None:
         """Value and interval of one, as in its standing; nothing is drawn for it."""
-        mean = self.means[index]
-        if mean is None:
+        if (mean := self.means[index]) is None:
             return None
         return Reached(*(float(column[0]) for column in _intervals([mean], self.between, self.level)))
 
@@ -196,8 +195,7 @@ def over(recipe: Sequence[Course | None], between: Between, compute: Array, *, l
     part, _, _ = _taking_part([recipe])
     means = _means(part[0], compute, between, _level_of(part, level))
     found = np.full((3, len(compute)), math.nan)
-    known = [mean for mean in means if mean is not None]
-    if known:
+    if known := [mean for mean in means if mean is not None]:
         found[:, [mean is not None for mean in means]] = _intervals(known, between, level)
     runs = np.array([mean.runs if mean else 0 for mean in means])
     value, lo, hi = found

@@ -191,8 +191,7 @@ def variation(recipes: Sequence[Sequence[Estimate]], prior: Between = CORPUS) ->
     The sd at which sum Q(sd) + prior.dof (prior.sd / sd)**2 equals its degrees of freedom: each recipe's k - 1 and the
     prior's. Without noise in the estimates this is the posterior of that prior; one run of a recipe adds nothing.
     """
-    several = [one for one in recipes if len(one) > 1]
-    if not several:
+    if not (several := [one for one in recipes if len(one) > 1]):
         return prior
     y = [np.array([e.value for e in one]) for one in several]
     v = [np.array([e.se for e in one]) ** 2 + 1e-24 for one in several]
@@ -234,8 +233,7 @@ def _margin_of_seeds(pooled: Pooled, level: float) -> Margin:
 def _parameter(fits: Sequence[Fit], name: str, level: float) -> Pooled | None:
     log = name in LOGARITHMIC
     found = [_estimate(one, name, level) for one in fits]
-    usable = [e for e in found if e is not None and not (e.open_lo or e.open_hi)]
-    if not usable:
+    if not (usable := [e for e in found if e is not None and not (e.open_lo or e.open_hi)]):
         return None
     pooled = pool(usable, level=level)
     lo, hi = pooled.lo, pooled.hi

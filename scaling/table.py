@@ -51,8 +51,7 @@ def read_columns(path: Path, names: Sequence[str], optional: Sequence[str] = ())
     file named .parquet or .pq. Raises TableError for a missing or unreadable file or column."""
     if path.suffix.lower() in PARQUET:
         return _read_parquet(path, names, optional)
-    lines = _records(path)
-    if not lines:
+    if not (lines := _records(path)):
         raise TableError("the file is empty")
     header = [name.strip() for name in lines[0][1]]
     at = {name: _position(header, name) for name in _wanted(header, names, optional)}

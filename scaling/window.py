@@ -96,8 +96,7 @@ def propose(
     check_fraction("alpha", alpha)
     check_fraction("max_share", max_share)
     data = prepare(compute, reward, stderr=stderr, bounded=bounded)
-    cuts = _cuts(data, max_share)
-    if not cuts:
+    if not (cuts := _cuts(data, max_share)):
         return Proposal(None, f"{len(data.compute)} evaluations are too few to leave any out")
     options = {"form": form, "r0": r0, "bounded": bounded, "level": level}
     fits = {k: fit_points(_from(data, k), **options) for k in (0, *cuts)}  # type: ignore[arg-type]
@@ -131,8 +130,7 @@ def _decide(data: Points, fits: dict[int, Fit], alpha: float, max_share: float) 
     worth = [(criterion, p, start) for criterion, p, start in worth if criterion < -CLEARLY]
     if not worth:
         return Proposal(None, f"every point is used: leaving out any {limit} does not pay for itself", table)
-    passing = [(criterion, p, start) for criterion, p, start in worth if p <= needed]
-    if not passing:
+    if not (passing := [(criterion, p, start) for criterion, p, start in worth if p <= needed]):
         _, p, first = min(worth, key=lambda found: found[1])
         why = f"the first {first.dropped} fit a little badly, but chance may do that (p {p:.2g}, needed"
         return Proposal(

@@ -8,7 +8,7 @@ sys.path.insert(0, str(ROOT))
 
 from doc_tables import main, table  # noqa: E402
 
-from webapp.record.alarm_rules.rules import DEFAULTS, Comparison, Rule  # noqa: E402
+from webapp.record.alarm_rules import DEFAULTS, Comparison, Rule  # noqa: E402
 
 WHERE = {
     Comparison.ABOVE: "at or above {:g}",

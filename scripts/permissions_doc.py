@@ -13,7 +13,7 @@ from doc_tables import main, table  # noqa: E402
 
 django.setup()
 
-from webapp.base.limits import Limit  # noqa: E402
+from webapp.base.requests import Limit  # noqa: E402
 from webapp.identity.accounts.models import Role  # noqa: E402
 from webapp.identity.accounts.permissions import GRANTS, Permission  # noqa: E402
 from webapp.interfaces.api.api import OPENED_BY, api  # noqa: E402

@@ -132,8 +132,7 @@ def summary(api: Api, runs: list[Watched]) -> list[str]:
         )
         lines.append(f"{row['label']}: {parameters or row['ceiling']['text']}")
     for run in runs:
-        hindsight = api.get(f"runs/{run.id}/figure")["hindsight"]
-        if hindsight:
+        if hindsight := api.get(f"runs/{run.id}/figure")["hindsight"]:
             lines.append(f"{run.name}: {hindsight['sentence']}")
     return lines + compared["sentences"]
 

@@ -124,8 +124,7 @@ class Source:
         if self._head:
             data, self._head = self._head[:size], self._head[size:]
             return data
-        here = self._at_hand
-        if here is None:
+        if (here := self._at_hand) is None:
             return b""
         if here.body is not None and (data := here.body.read(size)):
             return data

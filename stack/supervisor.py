@@ -233,8 +233,7 @@ class Supervisor:
     def _restart_dead(self) -> None:
         """Look at every part once."""
         for part in self.parts:
-            status = part.exit_status()
-            if status is not None:
+            if (status := part.exit_status()) is not None:
                 delay = part.plan_restart()
                 self._say(
                     f"{part.name} ended with status {status} (log: {part.log_path}); restarting in {delay:g} s"

@@ -7,9 +7,9 @@ from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.db import connection
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from webapp.identity.accounts.models import Project
+from webapp.identity.accounts.models import Project, project_created
 from webapp.identity.accounts.services import DEFAULT_PROJECT
-from webapp.record.recipes import signals
+from webapp.record.recipes.apps import with_shipped_recipes
 from webapp.record.recipes.services import SHIPPED, shipped_slugs, sync_shipped_recipes
 
 COPY_RECIPES = """
@@ -62,6 +62,11 @@ def _copied(project: Project) -> int:
     return len(slugs) if is_whole else sync_shipped_recipes(project)
 
 
+def _with_copied_recipes(project: Project, **_: Any) -> None:
+    _copied(project)
+
+
 def ship_by_copying() -> None:
     """A new project has the recipes that files hold. To copy their rows takes a tenth of the time."""
-    signals.sync_shipped_recipes = _copied
+    project_created.disconnect(with_shipped_recipes)
+    project_created.connect(_with_copied_recipes)

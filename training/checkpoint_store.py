@@ -112,8 +112,7 @@ class Store:
 
         Raises DigestError where it does not hold what was written, OSError where the folder cannot be written.
         """
-        marker = self.marker(name)
-        if marker is None:
+        if (marker := self.marker(name)) is None:
             raise DigestError(f"{self._said(name, MARKER)} is missing")
         folder.mkdir(parents=True)
         (folder / MARKER).write_bytes(marker)
@@ -207,8 +206,7 @@ def open_store(run: str, environment: Mapping[str, str] = os.environ) -> Store |
 
     Nothing is asked of the store yet. Raises StoreRefused.
     """
-    url = environment.get(URL, "").strip().rstrip("/")
-    if not url:
+    if not (url := environment.get(URL, "").strip().rstrip("/")):
         return None
     scheme, address = url.partition("://")[0], urlsplit(url)
     if "://" not in url:

@@ -100,8 +100,7 @@ class _Search:
     def _is_whole(self, name: str) -> bool:
         """Here, or in the store: then it has been fetched, beside its place."""
         if name in self._here and (not self._is_store_newer or self._is_same(name)):
-            damage = damage_of(self._root / name)
-            if not damage:
+            if not (damage := damage_of(self._root / name)):
                 return True
             self._damaged_here[name] = damage
         return name in self._stored and self._fetch(name)

@@ -113,8 +113,7 @@ class Checkpoint:
     def refuse_unless_of(self, recipe: Recipe) -> None:
         """CheckpointError naming what differs, where it belongs to another recipe or model."""
         ours, theirs = what_is_trained(recipe), _completed(self.driver["recipe"], recipe)
-        changes = _differences(theirs, ours)
-        if changes:
+        if changes := _differences(theirs, ours):
             raise CheckpointError(
                 f"the checkpoint {self.folder} is of another recipe: {'; '.join(changes)}. "
                 f"A resume may change {', '.join(FREE_SECTIONS[3:])} only"
@@ -236,8 +235,7 @@ def checkpoint_to_resume(root: Path) -> Checkpoint | None:
     """
     damages: dict[Path, str] = {}
     for folder in sorted(root.glob("step-*"), key=_order, reverse=True):
-        damage = damage_of(folder)
-        if not damage:
+        if not (damage := damage_of(folder)):
             for damaged_one, words in damages.items():
                 set_aside(damaged_one, words, folder)
             return read_checkpoint(folder)

@@ -51,8 +51,7 @@ def export_run(
 
 def _checkpoint(run_dir: Path, step: int | None) -> Path:
     """The trainer's part of the checkpoint."""
-    steps = complete_by_step(run_dir / "checkpoints")
-    if not steps:
+    if not (steps := complete_by_step(run_dir / "checkpoints")):
         raise ExportError(f"{run_dir} has no complete checkpoint")
     if step is not None and step not in steps:
         raise ExportError(
@@ -120,8 +119,7 @@ def _with_adapters(saved: dict[str, Tensor], base_model: Path, dtype: torch.dtyp
         return saved
     found = dict(saved)
     for name, weight in load_network(base_model).state_dict().items():
-        adapter = adapter_of(name, saved)
-        if adapter is None:
+        if (adapter := adapter_of(name, saved)) is None:
             found[name] = weight.to(dtype)
         elif (len(adapter[1]), adapter[0].shape[1]) == weight.shape:
             found[name] = added(weight, *adapter).to(dtype)

@@ -23,8 +23,7 @@ def weight_files(folder: Path) -> list[Path]:
     """The safetensors files that hold the model: those of the index, else all. WeightsError where one is missing."""
     index = folder / INDEX
     if not index.is_file():
-        files = sorted(folder.glob("*.safetensors"))
-        if not files:
+        if not (files := sorted(folder.glob("*.safetensors"))):
             raise WeightsError("has no weights (*.safetensors)")
         return files
     try:

@@ -16,8 +16,7 @@ def take_secrets() -> list[str]:
 
     Nothing happens without that variable, or where the file was taken before. Raises ValueError for another content.
     """
-    path = os.environ.pop(FILE_VARIABLE, None)
-    if path is None:
+    if (path := os.environ.pop(FILE_VARIABLE, None)) is None:
         return []
     try:
         content = json.loads(Path(path).read_text())

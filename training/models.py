@@ -90,10 +90,9 @@ def eos_token_ids(folder: Path) -> list[int]:
     the latter has). ModelError where neither says any."""
     found: list[Any] = []
     for name in ("config.json", "generation_config.json"):
-        eos = _json_of(folder / name).get("eos_token_id")
+        eos = read_json(folder / name).get("eos_token_id")
         found += eos if isinstance(eos, list) else [eos]
-    ids = [int(token) for token in found if isinstance(token, int)]
-    if not ids:
+    if not (ids := [int(token) for token in found if isinstance(token, int)]):
         raise ModelError(f"{folder}: neither config.json nor generation_config.json says eos_token_id")
     return list(dict.fromkeys(ids))
 
@@ -132,7 +131,7 @@ def check_model(
     return folder
 
 
-def _json_of(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> dict[str, Any]:
     """The object in the file; empty where there is none."""
     try:
         content = json.loads(file.read_text())

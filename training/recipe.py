@@ -183,8 +183,7 @@ def _check_model(recipe: Recipe, home: Path | None) -> None:
 def _check_difficulties(recipe: Recipe, task: tasks.Task) -> None:
     """A ramp goes from the easiest prompts to all of them, so each must say how difficult it is."""
     prompts = task.training_prompts(recipe.seed)
-    unknown = sum(prompt.difficulty is None for prompt in prompts)
-    if unknown:
+    if unknown := sum(prompt.difficulty is None for prompt in prompts):
         raise RecipeError(
             "curriculum.mode",
             f"{recipe.curriculum.mode} needs the difficulty of every prompt; {unknown} of {len(prompts)} training "

@@ -291,8 +291,7 @@ class Rollouts:
     def _judged_text(self, sample: Sample) -> str:
         """The response from its first `</think>` on: what comes before is mostly long, and is not judged. All of a
         thought that has not ended, after the `<think>` that its prompt may end with: it is no answer."""
-        end = self._codec.end_of_thinking(sample.response)
-        if end is not None:
+        if (end := self._codec.end_of_thinking(sample.response)) is not None:
             return self._codec.decode(sample.response[end:])
         opened = BEGIN_THINK if self._codec.opens_thinking(sample.prompt) else ""
         return opened + self._codec.decode(sample.response)

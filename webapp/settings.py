@@ -66,7 +66,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "webapp.operation.observing.middleware.Observed",
     "django.middleware.security.SecurityMiddleware",
-    "webapp.identity.audit.middleware.AddressOfRequest",
+    "webapp.identity.audit.services.AddressOfRequest",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -95,7 +95,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.interfaces.pages.context.navigation",
+                "webapp.interfaces.pages.middleware.navigation",
             ],
             "builtins": ["webapp.interfaces.pages.templatetags.headroom"],
         },
@@ -121,8 +121,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AXES_HANDLER = "webapp.identity.signin.limits.Limits"
-AXES_CLIENT_IP_CALLABLE = "webapp.identity.audit.middleware.client_address"
+AXES_HANDLER = "webapp.identity.signin.passwords.Limits"
+AXES_CLIENT_IP_CALLABLE = "webapp.identity.audit.services.client_address"
 AXES_FAILURE_LIMIT = 10  # of a person from an address
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who keeps trying cannot keep somebody out for ever
 SIGN_IN_FAILURES_PER_USER = 50  # from all addresses
@@ -172,14 +172,14 @@ STATIC_ROOT = HEADROOM_HOME / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "webapp.interfaces.assets.storage.HashedFiles"},
+    "staticfiles": {"BACKEND": "webapp.interfaces.assets.HashedFiles"},
 }
 WHITENOISE_USE_FINDERS = True  # as long as nothing is collected
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 CELERY_BROKER_URL = _services.redis_url
 RAY_ADDRESS = _services.ray_address
-# Where requests are counted (`webapp.base.limits`): in Redis, together; without one each process for itself.
+# Where requests are counted (`webapp.base.requests`): in Redis, together; without one each process for itself.
 _OF_A_PROCESS = {
     "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
     "OPTIONS": {"MAX_ENTRIES": 20_000},

@@ -10,7 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 application = get_wsgi_application()
 get_resolver().url_patterns  # noqa: B018 - imports every page, once for all processes, not in each one's first request
 
-from webapp.base.code import code_version  # noqa: E402 - needs the lines above
+from webapp.base.disk import code_version  # noqa: E402 - needs the lines above
 
 code_version()  # now: files that a deployment replaces later are not what runs here
 

@@ -64,8 +64,7 @@ app.conf.update(
 @worker_ready.connect
 def tell_supervisor(**_: Any) -> None:
     """The supervisor waits for this file."""
-    path = os.environ.get("HEADROOM_WORKER_READY_FILE")
-    if path:
+    if path := os.environ.get("HEADROOM_WORKER_READY_FILE"):
         Path(path).touch()
 
 

@@ -53,8 +53,7 @@ def send_dispatches(*, run_id: str | None = None) -> int:
             bound(request_id=dispatch.request_id, run=dispatch.run_id, attempt=dispatch.attempt),
             tracing.span(dispatch.kind, kind="client", parent=dispatch.traceparent) as span,
         ):
-            went_through = _sent(dispatch)
-            if not went_through:
+            if not (went_through := _sent(dispatch)):
                 span.failed("handover")
             sent += went_through
     return sent

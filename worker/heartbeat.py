@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db import connection
 from django.utils import timezone
 
-from webapp.base.code import code_version
+from webapp.base.disk import code_version
 from webapp.record.health import services
 
 log = logging.getLogger(__name__)

@@ -45,8 +45,7 @@ def install() -> None:
 
 def serve_metrics(**_: Any) -> None:
     """Where HEADROOM_METRICS_PORT says so, from the worker's main process. Raises ValueError or OSError."""
-    address = exposition.wanted_address()
-    if address is not None:
+    if (address := exposition.wanted_address()) is not None:
         exposition.serve(*address)
 
 
@@ -66,8 +65,7 @@ def begin(task_id: str, task: Any, args: Any = (), **_: Any) -> None:
 
 def end(task_id: str, task: Any, state: str | None = None, **_: Any) -> None:
     """Whatever became of it."""
-    work = _open.pop(task_id, None)
-    if work is not None:
+    if (work := _open.pop(task_id, None)) is not None:
         outcome = (state or "unknown").lower()
         metrics.note_task(task.name, outcome, time.perf_counter() - work.began)
         if outcome == "failure":

@@ -150,8 +150,7 @@ class RayJobs:
 
 def connect() -> RayJobs:
     """The Jobs API of this installation. Raises RayUnreachable where there is none."""
-    address = environment.services().ray_address
-    if not address:
+    if not (address := environment.services().ray_address):
         raise RayUnreachable("no Ray cluster is known: it was not started and RAY_ADDRESS is not set")
     return RayJobs(address, ray_token())
 

@@ -16,8 +16,8 @@ from webapp.record.runs.tokens import purge_retired
 from worker.cluster import look_at_cluster, look_at_groups
 from worker.dispatch import send_dispatches
 from worker.evaluations import see_to_evaluations
+from worker.followup import act_on_overlooked, judge_or_wait, judge_overdue, refit_or_wait, score_overdue
 from worker.ray_jobs import RayJobs, RayUnreachable, connect
-from worker.refits import act_on_overlooked, judge_or_wait, judge_overdue, refit_or_wait, score_overdue
 from worker.upkeep import deliver_wanted, fire_wanted, keep_logs, watch_disk_now, wish_example, wish_turns
 
 log = logging.getLogger(__name__)

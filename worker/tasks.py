@@ -6,8 +6,8 @@ from webapp.reporting.alerts.delivery import deliver_due
 from worker import names
 from worker.app import app
 from worker.dispatch import send_dispatches
+from worker.followup import judge_or_wait, refit_or_wait
 from worker.reconcile import reconcile_all
-from worker.refits import judge_or_wait, refit_or_wait
 from worker.upkeep import clean_up_alone
 
 
@@ -21,16 +21,14 @@ def dispatch(run_id: str = "", *unknown: object, **more: object) -> None:
 @app.task(name=names.REFIT)
 def refit(run_id: str) -> None:
     """Refit the run's curve, or come back when the last refit is a second old."""
-    wait_seconds = refit_or_wait(run_id)
-    if wait_seconds is not None:
+    if (wait_seconds := refit_or_wait(run_id)) is not None:
         refit.apply_async(args=(run_id,), countdown=wait_seconds)
 
 
 @app.task(name=names.ALARMS)
 def alarms(run_id: str) -> None:
     """Judge the run by the alarms' rules, or come back when the last time is two seconds ago."""
-    wait_seconds = judge_or_wait(run_id)
-    if wait_seconds is not None:
+    if (wait_seconds := judge_or_wait(run_id)) is not None:
         alarms.apply_async(args=(run_id,), countdown=wait_seconds)
 
 

@@ -12,12 +12,12 @@ from webapp.interfaces.imports import services as imports
 from webapp.record.artifacts import store as artifacts
 from webapp.record.logs.services import follow
 from webapp.record.retention import services
-from webapp.record.runs.deleting import purge
+from webapp.record.runs.editing import purge
 from webapp.reporting.alerts import delivery, firing
 from webapp.reporting.alerts.models import Delivery
 from webapp.reporting.alerts.rules import ensure_for_everybody
 from worker import names
-from worker.refits import claim_turn
+from worker.followup import claim_turn
 
 ADVISORY_LOCK = 0x48434C4E  # "HCLN"
 DISK_MS = 20_000
@@ -32,24 +32,21 @@ def fire_wanted() -> int:
 def deliver_wanted() -> int:
     """Ask for a sender where something is due; returns how much. Sending waits for others: it is no part of a round."""
     delivery.drop_old()
-    due = Delivery.objects.filter(delivery.due()).count()
-    if due:
+    if due := Delivery.objects.filter(delivery.due()).count():
         nudge.send(names.DELIVER)
     return due
 
 
 def wish_turns() -> int:
     """Ask for a turn where an import waits for one; returns how many wait."""
-    waiting = claims.waiting()
-    if waiting:
+    if waiting := claims.waiting():
         nudge.send(names.IMPORT)
     return waiting
 
 
 def wish_example() -> int:
     """Ask for the example project where it is still to come; 1 where it is."""
-    wanted = example.is_wanted()
-    if wanted:
+    if wanted := example.is_wanted():
         nudge.send(names.EXAMPLE)
     return int(wanted)
 

@@ -14,10 +14,10 @@ from webapp.base.errors import Conflict
 from webapp.identity.accounts.models import Project, Role, User
 from webapp.identity.accounts.services import DEFAULT_PROJECT, create_project, set_role
 from webapp.record.recipes.models import Revision
-from webapp.record.runs.deleting import remove_runs
+from webapp.record.runs.editing import remove_runs
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.services import judge_run
-from webapp.science.curves.stored_fits import store_fits
+from webapp.science.curves.selectors import store_fits
 
 RECIPES = 12
 SAY_SECONDS = 5.0

@@ -127,8 +127,7 @@ def register() -> None:
             self.logger[NAME] = VerlLogger(project_name, experiment_name, config)
 
     def finish(self: Any, exit_code: int = 0) -> None:
-        ours = getattr(self, "logger", {}).get(NAME)
-        if ours is not None:
+        if (ours := getattr(self, "logger", {}).get(NAME)) is not None:
             ours.finish(exit_code)
         plain_finish(self, exit_code)
 

@@ -140,18 +140,22 @@ def number(text: str) -> float:
     return value
 
 
-def positive(text: str) -> float:
-    value = number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above zero")
-    return value
+def _number_that(fits: Callable[[float], bool], words: str) -> Callable[[str], float]:
+    """The type of an option that takes some numbers only."""
+
+    def read(text: str) -> float:
+        if not fits(value := number(text)):
+            raise argparse.ArgumentTypeError(f"{text!r} {words}")
+        return value
+
+    return read
 
 
-def pass_rate(text: str) -> float:
-    value = number(text)
-    if not 0.0 <= value <= 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
-    return value
+positive = _number_that(lambda value: value > 0, "is not above zero")
+pass_rate = _number_that(lambda value: 0 <= value <= 1, "is not between 0 and 1")
+fraction = _number_that(lambda value: 0 < value < 1, "is not between 0 and 1")
+share = _number_that(lambda value: 0 <= value < 1, "is not in [0, 1)")
+not_negative = _number_that(lambda value: value >= 0, "is below zero")
 
 
 def count(text: str) -> int:
@@ -160,20 +164,9 @@ def count(text: str) -> int:
     return int(text)
 
 
-def fraction(text: str) -> float:
-    value = number(text)
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
-    return value
-
-
 def r0(text: str) -> float | None:
-    if text == "free":
-        return None
-    value = number(text)
-    if not 0.0 <= value < 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither 'free' nor in [0, 1)")
-    return value
+    known = _number_that(lambda value: 0 <= value < 1, "is neither 'free' nor in [0, 1)")
+    return None if text == "free" else known(text)
 
 
 def window(text: str) -> Window:

@@ -4,7 +4,16 @@ import argparse
 
 import numpy as np
 
-from scaling.cli.options import CommandError, add_output, fraction, number, positive, show
+from scaling.cli.options import (
+    CommandError,
+    add_output,
+    count,
+    not_negative,
+    pass_rate,
+    positive,
+    share,
+    show,
+)
 from scaling.curve import FORMS
 from scaling.simulate import rewards
 
@@ -13,15 +22,17 @@ def add(commands) -> None:
     """Register the command."""
     parser = commands.add_parser("simulate", help="print points of a known curve, with noise, as CSV")
     option = parser.add_argument
-    option("--r0", type=_rate, default=0.0, metavar="X", help="reward at zero compute (default: 0)")
-    option("--A", type=_rate, required=True, metavar="X", help="ceiling")
+    option("--r0", type=pass_rate, default=0.0, metavar="X", help="reward at zero compute (default: 0)")
+    option("--A", type=pass_rate, required=True, metavar="X", help="ceiling")
     option("--B", type=positive, required=True, metavar="X", help="efficiency exponent")
     option("--c-mid", type=positive, required=True, metavar="C", help="compute at half of the gain")
     option("--form", choices=FORMS, default="sigmoid")
-    option("--n", type=_count, default=50, metavar="N", help="points, evenly spaced (default: 50)")
+    option("--n", type=count, default=50, metavar="N", help="points, evenly spaced (default: 50)")
     option("--to", type=positive, metavar="C", help="last compute (default: four times C_mid)")
-    option("--sd", type=_sd, default=0.01, metavar="X", help="noise of one evaluation (default: 0.01)")
-    option("--rho", type=_rho, default=0.0, metavar="X", help="its autocorrelation (default: 0)")
+    option(
+        "--sd", type=not_negative, default=0.01, metavar="X", help="noise of one evaluation (default: 0.01)"
+    )
+    option("--rho", type=share, default=0.0, metavar="X", help="its autocorrelation (default: 0)")
     option("--seed", type=_seed, default=0, metavar="N")
     add_output(option, plot=False)
     parser.set_defaults(run=run)
@@ -51,25 +62,6 @@ def render(payload: dict) -> str:
     """The CSV that the other commands read, every digit of it."""
     pairs = zip(payload["compute"], payload["reward"], strict=True)
     return "\n".join(["compute,reward", *(f"{c!r},{r!r}" for c, r in pairs)])
-
-
-def _rate(text: str) -> float:
-    return number(text) if number(text) in (0.0, 1.0) else fraction(text)
-
-
-def _sd(text: str) -> float:
-    return 0.0 if number(text) == 0.0 else positive(text)
-
-
-def _rho(text: str) -> float:
-    return 0.0 if number(text) == 0.0 else fraction(text)
-
-
-def _count(text: str) -> int:
-    value = _seed(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of points")
-    return value
 
 
 def _seed(text: str) -> int:

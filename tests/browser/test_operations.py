@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.browser.look import AT_THE_END, look
 from tests.webapp.record.retention.conftest import grow_old, write_checkpoint
-from webapp.base.code import code_version
+from webapp.base.disk import code_version
 from webapp.record.health import services as health
 from webapp.record.logs.chunking import add_lines
 from webapp.record.logs.models import JobLog, LogChunk

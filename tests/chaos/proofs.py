@@ -83,7 +83,7 @@ def timeless(records: Iterable[Json]) -> Values:
 
 
 def same_curve(undisturbed: Values, records: list[Json], up_to: int = STEPS) -> list[str]:
-    """Every value that measures neither time nor the machine equals that of the undisturbed run, to the last bit, up to a step."""
+    """Every value but those of time and machine equals that of the undisturbed run, to the last bit, up to a step."""
     found = timeless(records)
     apart = [
         f"step {step} {name}: {found.get((step, name))} instead of {value}"

@@ -13,7 +13,7 @@ from tests.launching import tracked_run
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
 from tests.webapp.interfaces.pages.data import curve_records
-from webapp.base.limits import Limit
+from webapp.base.requests import Limit
 from webapp.identity.accounts.services import create_project, create_token
 from webapp.interfaces.api import auth
 from webapp.record.runs import ingest

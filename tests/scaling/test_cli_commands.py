@@ -258,7 +258,10 @@ def test_plot_writes_a_page_beside_the_numbers(files, capsys, tmp_path, command)
         (["forecast", "none.csv"], "none.csv: No such file"),
         (["simulate", "--A", "0.1", "--r0", "0.2", "--B", "1", "--c-mid", "1"], "--A 0.1 is below --r0 0.2"),
         (["simulate", "--A", "1.2", "--B", "1", "--c-mid", "1"], "'1.2' is not between 0 and 1"),
-        (["simulate", "--A", "1", "--B", "1", "--c-mid", "1", "--n", "0"], "'0' is not a number of points"),
+        (
+            ["simulate", "--A", "1", "--B", "1", "--c-mid", "1", "--n", "0"],
+            "'0' is not a whole number above zero",
+        ),
         (["simulate", "--A", "1", "--B", "1", "--c-mid", "1", "--seed", "-1"], "'-1' is not a whole number"),
         (["simulate", "--A", "1", "--B", "1"], "required: --c-mid"),
         (["fit", "{fast}", "--plot", "a.pdf"], "a.pdf: a picture is .html or .png"),

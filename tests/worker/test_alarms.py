@@ -2,8 +2,8 @@ import pytest
 from django.utils import timezone
 
 from webapp.record.runs.models import Run
+from worker.followup import ALARMS_INTERVAL_MS, judge_or_wait
 from worker.reconcile import judge_wanted
-from worker.refits import ALARMS_INTERVAL_MS, judge_or_wait
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("with_broker")]
 

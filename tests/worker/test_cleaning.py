@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 from webapp.identity.accounts.services import create_project
 from webapp.record.retention import services
 from webapp.record.retention.models import DiskWatch
-from webapp.record.runs.deleting import UNDO
+from webapp.record.runs.editing import UNDO
 from webapp.record.runs.models import Run
 from worker import upkeep
 

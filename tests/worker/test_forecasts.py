@@ -9,14 +9,14 @@ from tests.webapp.science.curves.conftest import make_run, project, revision  # 
 from webapp.record.runs.models import State
 from webapp.science.curves.models import ForecastOrigin, ForecastOutcome
 from webapp.science.curves.record import keeping
-from worker import refits
+from worker import followup
 
 pytestmark = pytest.mark.django_db
 
 
 def test_trouble_with_the_record_does_not_undo_the_refit(caplog):
     with mock.patch.object(keeping, "keep_record", side_effect=RuntimeError("no")):
-        assert refits.keep_after_refit("any") is False
+        assert followup.keep_after_refit("any") is False
 
     assert "the record of run any" in caplog.text
 
@@ -24,7 +24,7 @@ def test_trouble_with_the_record_does_not_undo_the_refit(caplog):
 def test_a_refit_keeps_the_record(make_run):  # noqa: F811
     run = make_run(to=7.0)
 
-    assert refits.keep_after_refit(run.pk)
+    assert followup.keep_after_refit(run.pk)
 
     assert ForecastOrigin.objects.filter(run=run).count() == 2
 
@@ -33,8 +33,8 @@ def test_a_refit_keeps_the_record(make_run):  # noqa: F811
 def test_ended_runs_are_judged_in_turns(make_run, turn, judged):  # noqa: F811
     make_run(n=5, state=State.SUCCEEDED, ended_at=timezone.now())
 
-    with mock.patch.object(refits, "claim_turn", return_value=turn):
-        assert refits.judge_overdue() == judged
+    with mock.patch.object(followup, "claim_turn", return_value=turn):
+        assert followup.judge_overdue() == judged
 
     assert ForecastOutcome.objects.count() == judged
 
@@ -42,5 +42,5 @@ def test_ended_runs_are_judged_in_turns(make_run, turn, judged):  # noqa: F811
 def test_without_an_ended_run_no_turn_is_taken(make_run):  # noqa: F811
     make_run()
 
-    with mock.patch.object(refits, "claim_turn", side_effect=AssertionError):
-        assert refits.judge_overdue() == 0
+    with mock.patch.object(followup, "claim_turn", side_effect=AssertionError):
+        assert followup.judge_overdue() == 0

@@ -11,9 +11,9 @@ from tests.members import member
 from tests.predicting import predicted
 from webapp.record.runs.models import Point, Run, Series
 from webapp.science.predictions.models import Outcome, Prediction
-from worker import refits
+from worker import followup
+from worker.followup import refit_or_wait
 from worker.reconcile import reconcile_all
-from worker.refits import refit_or_wait
 
 pytestmark = pytest.mark.usefixtures("with_broker")
 
@@ -66,4 +66,4 @@ def test_the_sweep_scores_what_a_lost_hint_left_once_a_minute(
     redis.Redis.from_url(with_broker).delete("headroom:predictions:all")
     assert reconcile_all()
     assert Outcome.objects.count() == 1
-    assert refits.score_overdue() == 0
+    assert followup.score_overdue() == 0

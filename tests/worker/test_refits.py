@@ -3,7 +3,7 @@ from django.utils import timezone
 
 from tests.waiting import wait_until
 from webapp.record.runs.models import Run
-from worker.refits import MIN_INTERVAL_MS, refit_or_wait
+from worker.followup import MIN_INTERVAL_MS, refit_or_wait
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("with_broker")]
 

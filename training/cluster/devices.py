@@ -24,8 +24,7 @@ def check_devices(resources: Resources, devices: Path = Path("/dev")) -> None:
     if os.environ.get("RAY_ADDRESS") or any(any(devices.glob(name)) for name in ACCELERATOR_FILES):
         return
     for name in ("generator_gpus", "trainer_gpus"):
-        count = getattr(resources, name)
-        if count:
+        if count := getattr(resources, name):
             some = f"{count} GPU{'s' if count > 1 else ''}"
             raise NoDevice(
                 f"resources.{name}",

@@ -45,8 +45,7 @@ async def _watch(
 
 async def figures_of(parts: Sequence[Part], seconds: float = ANSWER_SECONDS) -> dict[str, float]:
     """What all parts say of themselves and of their machines; one that is late or fails is left out."""
-    asked = [asyncio.ensure_future(part.call("system", part.name)) for part in parts]
-    if asked:
+    if asked := [asyncio.ensure_future(part.call("system", part.name)) for part in parts]:
         await asyncio.wait(asked, timeout=seconds)
     found: dict[str, float] = {}
     for answer in asked:

@@ -196,8 +196,7 @@ class Controller:
 
     def _start(self) -> RunState:
         """Where this attempt begins; loads the sampler."""
-        resume = self._attempt.resume
-        if resume is None:
+        if (resume := self._attempt.resume) is None:
             return RunState(Usage(), self._sampler.state(), BufferState())
         resume.refuse_unless_of(self._attempt.recipe)
         state = from_checkpoint(resume, self._sampler.prompt)

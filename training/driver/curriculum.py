@@ -46,8 +46,7 @@ class PromptSampler:
         random.Random(f"{self._seed}/ranks").shuffle(ids)  # nosec B311  # drawn anew from a seed, kept from nobody
         difficulties: dict[str, float] = {}
         for prompt_id in ids:
-            difficulty = self._by_id[prompt_id].difficulty
-            if difficulty is None:
+            if (difficulty := self._by_id[prompt_id].difficulty) is None:
                 raise ValueError(f"prompt {prompt_id} has no difficulty, and curriculum.mode needs one")
             difficulties[prompt_id] = difficulty
         return {prompt_id: rank for rank, prompt_id in enumerate(sorted(ids, key=difficulties.__getitem__))}

@@ -121,8 +121,7 @@ class Generation:
 
     def _begin(self) -> Work | None:
         """A group of the next prompt; None where there is none."""
-        prompt = self._sampler.next(self._step)
-        if prompt is None:
+        if (prompt := self._sampler.next(self._step)) is None:
             return None
         ticket = self._buffer.start()
         work = self._works[ticket.number] = Work(ticket, self._draft(prompt, ticket, 0))
@@ -197,8 +196,7 @@ class Generation:
         number, round = work.ticket.number, work.round + 1
         if self._buffer.is_lockstep:
             await self._turn(number, round)
-        prompt = self._sampler.next(self._step)
-        if prompt is None:
+        if (prompt := self._sampler.next(self._step)) is None:
             return None
         group = work.draft.group
         self._sampler.record(group.prompt, sum(s.correct for s in group.samples), len(group.samples))

@@ -68,8 +68,7 @@ class SampleKeeper:
 
     async def close(self, timeout: float) -> None:
         """Wait for what is being written; raises nothing."""
-        waiting = [asyncio.wrap_future(each) for each in self._waiting]
-        if waiting:
+        if waiting := [asyncio.wrap_future(each) for each in self._waiting]:
             await asyncio.wait(waiting, timeout=timeout)
         self._writer.shutdown(wait=False, cancel_futures=True)
 

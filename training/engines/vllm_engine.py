@@ -175,8 +175,7 @@ class VllmEngine:
 
         async def use() -> float:
             answers = await self._call("use_weights")
-            complaints = [complaint for complaint, _ in answers if complaint]
-            if complaints:
+            if complaints := [complaint for complaint, _ in answers if complaint]:
                 raise TransferError(f"weights of version {version}: {'; '.join(complaints)}")
             return max(seconds for _, seconds in answers)
 
@@ -318,8 +317,7 @@ def _completion(output: Any, oldest: int, newest: int) -> Completion:
 
 def _versions(output: Any, count: int, oldest: int, newest: int) -> list[int]:
     """Of the weights that made each token. Without vLLM's spans, the last token alone is known to be `newest`."""
-    spans = getattr(output, "weight_versions", None)
-    if spans is None:
+    if (spans := getattr(output, "weight_versions", None)) is None:
         return [oldest] * (count - 1) + [newest] * bool(count)
     return [version_of(span.version) for span in spans for _ in range(span.start, span.end)]
 

@@ -34,8 +34,7 @@ class SmallModel:
         """None where vLLM's own reload is needed: a GPU, quantised or large layers, or what is not known here."""
         layers = []
         for layer in model.modules():
-            method = getattr(layer, "quant_method", None)
-            if method is None:
+            if (method := getattr(layer, "quant_method", None)) is None:
                 continue
             if type(method).__name__ not in PLAIN or not hasattr(layer, "cpu_linear"):
                 return None
@@ -54,8 +53,7 @@ class SmallModel:
             if weight is not None:
                 layer.register_parameter("weight", _fresh(weight, layer))
         expected = {name for name, _ in self._model.named_parameters()}
-        missing = expected - (self._model.load_weights(iter(named)) or expected)
-        if missing:
+        if missing := expected - (self._model.load_weights(iter(named)) or expected):
             raise RuntimeError(f"no weights came for {', '.join(sorted(missing))}")
         for layer, _ in self._layers:
             layer.quant_method.process_weights_after_loading(layer)

@@ -204,8 +204,7 @@ def _row(
 def _ceiling(curves: list[Curve]) -> str:
     """Eq. 1's A, pooled over the seeds."""
     fits = [scaling.fit(one.x, one.y, stderr=one.noise, level=LEVEL) for one in curves]
-    pooled = joint(fits, level=LEVEL).parameters["A"]
-    if pooled is None:
+    if (pooled := joint(fits, level=LEVEL).parameters["A"]) is None:
         return "not identified"
     hi = "open" if pooled.hi is None else f"{pooled.hi:.3f}"
     return f"{pooled.value:.3f} [{'open' if pooled.lo is None else format(pooled.lo, '.3f')}, {hi}]"

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from training.models import read_json
 from training.study.plan import PlannedRun
 
 JOURNAL, SUMMARY, OUTPUT = "metrics.jsonl", "summary.json", "output.log"
@@ -156,15 +157,6 @@ def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
 def now() -> str:
     """ISO 8601, with offset."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in the file; empty where there is none."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def replace_text(path: Path, text: str) -> None:

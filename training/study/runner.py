@@ -295,8 +295,7 @@ class Runner:
         return left <= 0 or (self.expected_seconds(run) or 0.0) > left
 
     def _eta(self) -> str:
-        hours = self.hours_left()
-        if hours is None:
+        if (hours := self.hours_left()) is None:
             return "no run has ended yet, so the end is not known"
         return (
             f"all in {hours:.1f} h, {time.strftime('%a %H:%M', time.localtime(time.time() + hours * 3600))}"

@@ -55,8 +55,7 @@ class Lines:
         """Line, from 1, of the place; of what holds it where the place itself is not there."""
         node, line = self._root, self._root.start_mark.line
         for part in loc:
-            found = _child(node, part)
-            if found is not None:
+            if (found := _child(node, part)) is not None:
                 line, node = found
         return line + 1
 
@@ -77,8 +76,7 @@ def read_yaml(text: bytes) -> tuple[Any, Lines]:
         raise NotReadable(1, f"has {len(text):,} bytes, more than {MAX_BYTES:,}")
     try:
         _check_events(text)
-        root = yaml.compose(text, Loader=_Loader)
-        if root is None:
+        if (root := yaml.compose(text, Loader=_Loader)) is None:
             raise NotReadable(1, "is empty")
         _check_keys(root)
         return yaml.load(text, Loader=_Loader), Lines(root)  # nosec B506  # a safe loader

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import NamedTuple, Protocol
+
+from pydantic import BaseModel, ConfigDict
 
 from training.verifiers.base import Verifier
 
@@ -55,3 +58,31 @@ class Task(Protocol):
 
     def verifier(self, prompt: Prompt) -> Verifier:
         """Who judges responses to this prompt: the final answer, not the thinking."""
+
+
+class SplitTask(BaseModel):
+    """A `Task` with options that splits its problems once, into training and held-out prompts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @property
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        """(training, held out), both in an order of their own. TaskError where data or options allow none."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Read or make the problems. TaskError says what is wrong."""
+        _ = self._split
+
+    def training_prompts(self, seed: int) -> Sequence[Prompt]:
+        """All training prompts, shuffled by `seed`."""
+        prompts = list(self._split[0])
+        Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
+        return prompts
+
+    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
+        """The first `count` held-out prompts; ValueError where there are fewer."""
+        held_out = self._split[1]
+        if count > len(held_out):
+            raise ValueError(f"the task holds out {len(held_out)} prompts, not {count}")
+        return held_out[:count]

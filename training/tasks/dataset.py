@@ -7,17 +7,16 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from random import Random
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from training.data.adapters import GENERIC, Adapter, find_adapter
 from training.data.base import DataError, Kind, Problem
 from training.data.files import read_problems
 from training.data.hub import Location, fetch
 from training.models import default_home
-from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, TaskError
+from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, SplitTask, TaskError
 from training.verifiers.base import Verifier
 
 SLOT = "{problem}"
@@ -30,13 +29,11 @@ class Split(NamedTuple):
     held_out: list[Prompt]
 
 
-class DatasetTask(BaseModel):
+class DatasetTask(SplitTask):
     """Problems of a known data set (`source`) or of a file (`path`). Implements `training.tasks.base.Task`.
 
     A subclass says its kind, how it asks for the answer, and its verifier.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: ClassVar[Kind]
     default_template: ClassVar[str]
@@ -113,23 +110,6 @@ class DatasetTask(BaseModel):
     def held_out_pool(self) -> int:
         """How many prompts are held out."""
         return len(self._split.held_out)
-
-    def check(self) -> None:
-        """Read the data. TaskError names file, row, field and reason."""
-        _ = self._split
-
-    def training_prompts(self, seed: int) -> Sequence[Prompt]:
-        """All training prompts, shuffled by `seed`."""
-        prompts = list(self._split.training)
-        Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
-        return prompts
-
-    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
-        """The first `count` held-out prompts; ValueError where there are fewer."""
-        held_out = self._split.held_out
-        if count > len(held_out):
-            raise ValueError(f"the task holds out {len(held_out)} prompts, not {count}")
-        return held_out[:count]
 
     def benchmark_prompts(self) -> Sequence[Prompt]:
         """The held-out set where there is one, else every problem: nobody trains on a benchmark. TaskError."""

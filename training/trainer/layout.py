@@ -149,8 +149,7 @@ def _divide_linear(
 ) -> set[torch.nn.Module]:
     """Linear layers by columns and rows. Returns the modules whose gradients are to be added up over the ranks, because
     each sees its own heads."""
-    others = {how for _, how in parts.values()} - {*STYLES, OF_OWN_HEADS}
-    if others:
+    if others := {how for _, how in parts.values()} - {*STYLES, OF_OWN_HEADS}:
         raise ValueError(
             f"resources.trainer_tensor_parallel does not divide as transformers' {', '.join(sorted(others))}"
         )

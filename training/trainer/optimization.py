@@ -18,8 +18,7 @@ def make_optimizer(
 ) -> torch.optim.AdamW:
     """AdamW as the recipe says (paper: eps 1e-15, weight decay 0.01); the critic has a learning rate of its own."""
     groups = [{"params": list(policy), "lr": settings.lr}]
-    of_critic = list(critic)
-    if of_critic:
+    if of_critic := list(critic):
         groups.append({"params": of_critic, "lr": critic_settings.lr})
     optimizer = torch.optim.AdamW(
         groups,

@@ -138,12 +138,12 @@ def packed_attention(
 ) -> Tensor:
     """[1, T, heads, D] of query [1, heads, T, D] and key, value [1, key heads, T, D]."""
     if spans.group is not None:
-        query, key, value = (_all_tokens(x, spans.group) for x in (query, key, value))
+        query, key, value = (_regroup(x, spans.group) for x in (query, key, value))
     if _has_kernel(value) and sum(spans.lengths) < LONG_TOKENS * len(spans.lengths):
         mixed = _by_kernel(query, key, value, spans, **kwargs)
     else:
         mixed = _one_by_one(attention, module, query, key, value, spans, **kwargs)
-    return mixed if spans.group is None else _all_heads(mixed, spans.group)
+    return mixed if spans.group is None else _regroup(mixed, spans.group)
 
 
 def _has_kernel(value: Tensor) -> bool:
@@ -182,20 +182,12 @@ def _window(length: int, window: int, device: Any) -> Tensor:
     return seen.triu(1 - window).view(1, 1, length, length)
 
 
-def _all_tokens(x: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """[1, heads / ranks, T, D] of [1, heads, T / ranks, D]."""
+def _regroup(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """[1, A / ranks, B, D] of [1, A, B / ranks, D]: all tokens of some heads, or all heads of some tokens."""
     count = dist.get_world_size(group)
-    heads, part, width = x.shape[1] // count, x.shape[2], x.shape[3]
-    found = _exchange(x.reshape(count, heads, part, width), group)
-    return found.transpose(0, 1).reshape(1, heads, count * part, width)
-
-
-def _all_heads(mixed: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """[1, T / ranks, heads, D] of [1, T, heads / ranks, D]."""
-    count = dist.get_world_size(group)
-    part, heads, width = mixed.shape[1] // count, mixed.shape[2], mixed.shape[3]
-    found = _exchange(mixed.reshape(count, part, heads, width), group)
-    return found.transpose(0, 1).reshape(1, part, count * heads, width)
+    mine, part, width = x.shape[1] // count, x.shape[2], x.shape[3]
+    found = _exchange(x.reshape(count, mine, part, width), group)
+    return found.transpose(0, 1).reshape(1, mine, count * part, width)
 
 
 def _exchange(x: Tensor, group: dist.ProcessGroup) -> Tensor:

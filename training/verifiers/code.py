@@ -135,8 +135,7 @@ class CodeVerifier:
         """A program that is wrong, fails or is late is incorrect; broken tests or sandbox are a failure."""
         try:
             tests = parse_tests(answer)
-            code = extract_code(response)
-            if not code:
+            if not (code := extract_code(response)):
                 return Verdict(False, reason="no code")
             reason = _Judgement(self, code, time.monotonic() + self.timeout_seconds).of(tests)
         except BrokenTests as error:
@@ -164,8 +163,7 @@ def extract_code(response: str) -> str:
     inside = False
     for line in answer.split("\n"):
         if line.strip().startswith(_FENCE):
-            inside = not inside
-            if inside:
+            if inside := not inside:
                 blocks.append(((line.strip().strip("`").lower().split() or [""])[0], []))
         elif inside:
             blocks[-1][1].append(line)

@@ -53,8 +53,7 @@ def main() -> tuple[str, dict[str, Any]] | None:
     _preload()
     while line := lines.readline():
         report, reporting = os.pipe()
-        child = os.fork()
-        if not child:
+        if not (child := os.fork()):
             signal.set_wakeup_fd(-1)
             return _become(config, json.loads(line), reporting)
         os.close(reporting)

@@ -48,8 +48,7 @@ def remove_abandoned(root: Path, spare_seconds: float = BEING_MADE_SECONDS) -> i
 @functools.cache
 def remove_abandoned_once() -> None:
     """`remove_abandoned` of the system's temporary folder, at the first call in a process."""
-    removed = remove_abandoned(Path(tempfile.gettempdir()))
-    if removed:
+    if removed := remove_abandoned(Path(tempfile.gettempdir())):
         log.info("removed %d sandbox folders of processes that were killed", removed)
 
 

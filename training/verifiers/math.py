@@ -30,13 +30,11 @@ class MathVerifier:
 
     def verify(self, answer: str, response: str) -> Verdict:
         """See training.verifiers.base.Verifier."""
-        gold = _gold(answer)
-        if not gold:
+        if not (gold := _gold(answer)):
             return Verdict(False, failure=f"broken answer: Math-Verify cannot parse {answer[:200]!r}")
         final = final_answer(response)[-LONGEST_ANSWER:]
         boxed = last_boxed(final)
-        given = _parse(final if boxed is None else f"\\boxed{{{boxed}}}")
-        if not given:
+        if not (given := _parse(final if boxed is None else f"\\boxed{{{boxed}}}")):
             return Verdict(False, reason="no answer found")
         from math_verify import verify
 

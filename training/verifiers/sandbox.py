@@ -102,11 +102,9 @@ def protections() -> frozenset[str]:
 
 def require_protections(accept_missing: Collection[str] = ()) -> frozenset[str]:
     """The protections of this machine; SandboxError if one is missing that is not accepted."""
-    unknown = set(accept_missing) - LAYERS
-    if unknown:
+    if unknown := set(accept_missing) - LAYERS:
         raise SandboxError(f"no protection is named {_words(unknown)}; there are: {_words(LAYERS)}")
-    missing = LAYERS - protections() - set(accept_missing)
-    if missing:
+    if missing := LAYERS - protections() - set(accept_missing):
         raise SandboxError(
             f"this machine cannot confine untrusted code: it lacks {_words(missing)}. Use another machine, or accept"
             " that by name (training/verifiers/sandbox.py says what each one stops)"
@@ -282,8 +280,7 @@ class Sandbox:
         return json.loads(line)
 
     def _read_answers(self) -> None:
-        data = os.read(self._answers, 4096)
-        if not data:
+        if not (data := os.read(self._answers, 4096)):
             raise SandboxError("the launcher is gone")
         self._unread += data
 

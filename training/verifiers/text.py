@@ -53,11 +53,9 @@ def choice(response: str) -> str | None:
     After the thinking trace, in this order: the last boxed letter, the last "answer is X", a bare letter at the end.
     """
     text = final_answer(response)[-_END:]
-    boxed = _BOXED_LETTER.fullmatch((last_boxed(text) or "").strip())
-    if boxed:
+    if boxed := _BOXED_LETTER.fullmatch((last_boxed(text) or "").strip()):
         return boxed[1].upper()
-    stated = [first or second for first, second in _STATED.findall(text)]
-    if stated:
+    if stated := [first or second for first, second in _STATED.findall(text)]:
         return stated[-1].upper()
     bare = _BARE.search(text.rstrip())
     return bare[1] if bare else None

@@ -1,14 +1,21 @@
 """Work that stands in rows: a worker takes one for a while (`claimed_until`), and tries what failed again later.
 
 PostgreSQL's advisory locks: of several processes one does the work, and the others know at once, or wait for it.
+
+Requests that may come twice: a key, usually the Idempotency-Key, finds what the first one made.
 """
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
+
+from webapp.base.errors import Conflict, InvalidInput
 
 CLAIM = timedelta(seconds=60)
 
@@ -40,3 +47,40 @@ def take_turns(what: str, key: str = "") -> None:
     """Wait until no other transaction that has asked for this is under way; part of the caller's transaction."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))", [what, key])
+
+
+HEADER = "Idempotency-Key"
+MAX_KEY = 200
+T = TypeVar("T")
+
+
+def once(find: Callable[[], T | None], make: Callable[[], T]) -> tuple[T, bool]:
+    """What `find` finds, else what `make` makes in a transaction; and whether it was made. Of two requests at the same
+    time the second finds what the first has committed."""
+    if (known := find()) is not None:
+        return known, False
+    try:
+        with transaction.atomic():
+            return make(), True
+    except IntegrityError:
+        if (known := find()) is not None:
+            return known, False
+        raise
+
+
+def checked_key(key: str | None, field: str = HEADER, most: int = MAX_KEY) -> str | None:
+    """Raises InvalidInput for a key that is empty, too long or not printable."""
+    if key is not None and (not 1 <= len(key) <= most or not key.isprintable()):
+        raise InvalidInput(field, f"{field} must have 1 to {most} printable characters.")
+    return key
+
+
+def body_digest(body: Any) -> str:
+    """Of what was asked: the same key with another one is another request."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def check_same(key: str, stored: str, digest: str, made: str) -> None:
+    """Raises Conflict where the key was used for another request. made: what that made, in words."""
+    if stored != digest:
+        raise Conflict(f"{HEADER} {key!r} was used for another request, which made {made}.", field=HEADER)

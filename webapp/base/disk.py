@@ -1,9 +1,19 @@
-"""Room on the disk of HEADROOM_HOME, where checkpoints, models and journals go."""
+"""Room on the disk of HEADROOM_HOME, where checkpoints, models and journals go.
 
+Files that people carry away: there under their names when they are whole, and for their owner's eyes only.
+"""
+
+import hashlib
+import os
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
 
 from django.conf import settings
 
@@ -11,6 +21,9 @@ from webapp.base.errors import InvalidInput
 
 SECONDS = 1.0  # a file system over the network may hang
 _asker = ThreadPoolExecutor(max_workers=2, thread_name_prefix="disk")
+# Web server and worker of different deployments do not quite understand each other: which code a process runs.
+PACKAGES = ("observability", "scaling", "training", "webapp", "worker")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -65,3 +78,33 @@ def check_room(size: int, field: str) -> None:
         raise InvalidInput(
             field, f"The disk of this server has no room for these files: {free} are free.", status=507
         )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """What is written has reached the disk when the name appears; where that fails, nothing is left. Raises OSError."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def code_version() -> str:
+    """The digest (10 characters) of all modules that web server and worker share. Ask early: files may change later."""
+    found = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:10]

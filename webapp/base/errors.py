@@ -66,8 +66,7 @@ class InvalidInput(ServiceError):
     ) -> "InvalidInput":
         """The first of a pydantic error's `.errors()` as one sentence with the dotted field. Of `count` problems (where
         it is said) up to MOST_NAMED are named."""
-        problems = list(problems)
-        if not problems:
+        if not (problems := list(problems)):
             return cls(None, f"The body holds {count:,} values that cannot be used.")
         prefix = [part for part in under.split(".") if part]
         paths = [".".join([*prefix, *(str(part) for part in each["loc"])]) for each in problems]

@@ -39,11 +39,9 @@ def mail_settings(environment: Mapping[str, str]) -> Mail:
     SMTP is upgraded with STARTTLS unless ?tls=none says that it is not. Raises ValueError for another URL.
     """
     sender = environment.get("HEADROOM_EMAIL_FROM") or environment.get("HEADROOM_MAIL_FROM") or Mail.sender
-    url = environment.get("HEADROOM_EMAIL_URL", "")
-    if url:
+    if url := environment.get("HEADROOM_EMAIL_URL", ""):
         return _of_url(url, sender)
-    host = environment.get("HEADROOM_SMTP_HOST", "")
-    if not host:
+    if not (host := environment.get("HEADROOM_SMTP_HOST", "")):
         return Mail(sender=sender)
     tls = (environment.get("HEADROOM_SMTP_TLS") or "starttls").lower()
     if tls not in ENCRYPTION:

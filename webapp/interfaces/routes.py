@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.urls import URLPattern, URLResolver, path
 
-from webapp.base.limits import Limit
+from webapp.base.requests import Limit
 from webapp.identity.accounts.permissions import Permission
 
 Pattern = URLPattern | URLResolver

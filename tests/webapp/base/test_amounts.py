@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.base.amounts import MAX_LENGTH, NoAmount, amount_in, number_in, whole_in
+from webapp.base.formats import MAX_LENGTH, NoAmount, amount_in, number_in, whole_in
 from webapp.science.curves import words
 
 

@@ -10,7 +10,7 @@ from django.core.cache import caches
 from stack.parts import redis_answers, redis_command, redis_url
 from tests.members import member
 from tests.waiting import wait_until
-from webapp.base.limits import Limit, TooMany, spend
+from webapp.base.requests import Limit, TooMany, spend
 from webapp.identity.accounts.services import create_token, default_project
 from webapp.interfaces.api import auth
 from webapp.interfaces.pages.urls import urlpatterns

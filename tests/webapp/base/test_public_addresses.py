@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.base.public_addresses import is_public, literal_address, looks_numeric
+from webapp.base.outbound import is_public, literal_address, looks_numeric
 
 V4 = st.integers(0, 2**32 - 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webapp.base.spreadsheets import harmless, original
+from webapp.base.formats import harmless, original
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "-x", " @a", "+", "\t", "'", "'a", "plain", "", 1.5, -2, None])

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from webapp.base.times import utc
+from webapp.base.formats import utc
 
 WHOLE = datetime(2026, 11, 25, 10, 30, tzinfo=UTC)
 

@@ -2,7 +2,7 @@ import stat
 
 import pytest
 
-from webapp.base.whole_files import sha256, writing
+from webapp.base.disk import sha256, writing
 
 
 def test_a_file_is_there_when_it_is_whole_and_its_owners_alone(tmp_path):

@@ -30,7 +30,7 @@ from webapp.reporting.shares.services import create_share
 from webapp.science.curves.models import Fit
 from webapp.science.curves.services import refit
 from webapp.science.decisions.services import decide
-from webapp.science.predictions.comments import comment
+from webapp.science.predictions.discussion import comment
 from webapp.science.predictions.models import Prediction
 from webapp.science.studies.models import Study
 from webapp.science.studies.planning import StudyRequest

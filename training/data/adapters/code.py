@@ -103,8 +103,7 @@ def check_tests(row: Row, field: str, tests: Any) -> dict[str, Any]:
     kind = tests.get("kind") if isinstance(tests, Mapping) else None
     if kind not in _KEYS:
         raise row.error(field, 'must be an object with "kind": "stdin", "functional" or "asserts"')
-    unknown = sorted(set(tests) - _KEYS[kind] - {"kind"})
-    if unknown:
+    if unknown := sorted(set(tests) - _KEYS[kind] - {"kind"}):
         raise row.error(f"{field}.{unknown[0]}", f"is no field of tests of the kind {kind}")
     if kind == "asserts":
         _check_assertions(row, field, tests)
@@ -216,8 +215,7 @@ def _tested_function(reference: str, tests: str) -> str:
 
 
 def _program_text(question: str, row: Row, tests: Mapping[str, Any]) -> str:
-    starter = row.optional_text("starter_code").strip()
-    if starter:
+    if starter := row.optional_text("starter_code").strip():
         return f"{question.strip()}\n\nUse this starter code:\n\n```python\n{starter}\n```"
     name = tests.get("fn_name")
     rule = f"Write the function `{name}`." if name else _FROM_STDIN

@@ -5,4 +5,4 @@ class AccountsConfig(AppConfig):
     name = "webapp.identity.accounts"
 
     def ready(self) -> None:
-        from webapp.identity.accounts import signals  # noqa: F401  (connects them)
+        from webapp.identity.accounts import log  # noqa: F401  (connects them)

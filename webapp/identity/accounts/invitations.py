@@ -90,8 +90,7 @@ def open_invitations(project: Project):
 def find_invitation(token: str) -> Invitation:
     """The invitation of a link, whatever its state. Raises NotFound."""
     found = Invitation.objects.select_related("project__organisation", "invited_by")
-    invitation = found.filter(digest=digest(token)).first()
-    if invitation is None:
+    if (invitation := found.filter(digest=digest(token)).first()) is None:
         raise NotFound("There is no such invitation. It may have been cut short when it was copied.")
     return invitation
 
@@ -177,8 +176,7 @@ def _refuse(invitation: Invitation) -> None:
 
 
 def _checked_email(email: str) -> str:
-    text = email.strip()
-    if text:
+    if text := email.strip():
         try:
             validate_email(text)
         except ValidationError:

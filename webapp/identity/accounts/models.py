@@ -1,9 +1,13 @@
-"""People, organisations, projects with their members, and API tokens."""
+"""People, organisations, projects with their members, and API tokens.
+
+What other parts of the server do when something happens here: they connect to these signals.
+"""
 
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.dispatch import Signal
 
 
 class User(AbstractUser):
@@ -123,3 +127,12 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(null=True)
 
     role: Role | None = None  # its owner's, where `services.authenticate` found it
+
+
+project_created = Signal()  # project: the new one; inside the transaction that makes it
+noticed = Signal()  # user, project, kind, text, url: somebody is to be told
+
+
+def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> None:
+    """Tell a person something. `kind` is what a rule of theirs may turn off; `url` is a path of this server."""
+    noticed.send(type(user), user=user, project=project, kind=kind, text=text, url=url)

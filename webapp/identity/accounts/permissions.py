@@ -64,8 +64,7 @@ def may(user: User, project: Project, permission: Permission) -> bool:
 
 def require(user: User, project: Project, permission: Permission) -> Role:
     """The user's role where it grants the permission. Raises NotFound for no member, Forbidden for too low a role."""
-    role = role_in(user, project)
-    if role is None:
+    if (role := role_in(user, project)) is None:
         raise NotFound("There is no such project.")
     if not grants(role, permission):
         raise Forbidden(refusal(role, permission))

@@ -16,8 +16,16 @@ from django.db.models import Q
 from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput, NotFound
-from webapp.identity.accounts.events import project_created
-from webapp.identity.accounts.models import ApiToken, Membership, Organisation, Project, Role, Scope, User
+from webapp.identity.accounts.models import (
+    ApiToken,
+    Membership,
+    Organisation,
+    Project,
+    Role,
+    Scope,
+    User,
+    project_created,
+)
 from webapp.identity.accounts.permissions import Permission, grants, refusal, role_in
 from webapp.identity.audit.services import record
 
@@ -50,7 +58,7 @@ def set_role(project: Project, user: User, role: Role) -> Membership:
 
 
 def create_project(*, slug: str, name: str, organisation: Organisation | None = None) -> Project:
-    """A project, with the shipped recipes in it (`webapp.record.recipes.signals`); without an organisation, in the
+    """A project, with the shipped recipes in it (`webapp.record.recipes.apps`); without an organisation, in the
     default one.
 
     Raises Conflict where the slug is taken.
@@ -68,8 +76,7 @@ def create_project(*, slug: str, name: str, organisation: Organisation | None = 
 
 def default_project() -> Project:
     """The project that an installation begins with; made when it is first asked for."""
-    project = Project.objects.filter(slug=DEFAULT_PROJECT).first()
-    if project is not None:
+    if (project := Project.objects.filter(slug=DEFAULT_PROJECT).first()) is not None:
         return project
     try:
         return create_project(slug=DEFAULT_PROJECT, name="Default")
@@ -314,8 +321,7 @@ def add_owner(organisation: Organisation, *, username: str, actor: User) -> User
     Raises InvalidInput (username) for who is in none of its projects.
     """
     people = User.objects.filter(projects__organisation=organisation, is_active=True).distinct()
-    user = people.filter(username=username.strip()).first()
-    if user is None:
+    if (user := people.filter(username=username.strip()).first()) is None:
         raise InvalidInput("username", "No member of this organisation's projects has this name.")
     _lock(organisation)
     if not organisation.owners.filter(pk=user.pk).exists():

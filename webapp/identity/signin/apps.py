@@ -5,4 +5,4 @@ class SigninConfig(AppConfig):
     name = "webapp.identity.signin"
 
     def ready(self) -> None:
-        from webapp.identity.signin import checks, signals  # noqa: F401  (registers and connects them)
+        from webapp.identity.signin import signals  # noqa: F401  (registers and connects them)

@@ -32,7 +32,7 @@ from django.utils.crypto import salted_hmac
 from fido2.webauthn import AuthenticationResponse, RegistrationResponse
 
 from webapp.identity.accounts.models import User
-from webapp.identity.signin import limits
+from webapp.identity.signin import passwords
 from webapp.identity.signin.passwords import is_own_password
 
 KINDS = [
@@ -67,8 +67,7 @@ def take(user: User, code: str) -> Authenticator | None:
     """
     with transaction.atomic():
         mine = Authenticator.objects.select_for_update().filter(user=user).order_by("pk")
-        able = list(mine.exclude(type=Authenticator.Type.WEBAUTHN))
-        if not able:
+        if not (able := list(mine.exclude(type=Authenticator.Type.WEBAUTHN))):
             return None
         _refuse_too_soon(able[0].data)
         taken = next((one for one in able if _takes(one, code)), None)
@@ -165,14 +164,14 @@ class TakenOnce(forms.Form):
     def clean_code(self) -> str:
         """Raises ValidationError; ImmediateHttpResponse with 429 for who failed too often."""
         request, name = context.request, self.user.get_username()
-        if limits.is_locked(request, name):  # django-axes puts `AXES_LOCKOUT_CALLABLE` in its place
+        if passwords.is_locked(request, name):  # django-axes puts `AXES_LOCKOUT_CALLABLE` in its place
             raise ImmediateHttpResponse(HttpResponse(status=429))
         try:
             self.authenticator = take(self.user, self.cleaned_data["code"])
         except TooSoon as error:
             raise forms.ValidationError(str(error)) from error
         if self.authenticator is None:
-            limits.note_failure(request, name)
+            passwords.note_failure(request, name)
             raise forms.ValidationError(WRONG)
         return self.cleaned_data["code"]
 

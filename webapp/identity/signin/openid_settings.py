@@ -7,7 +7,7 @@ from typing import Any
 
 def openid_settings(environment: Mapping[str, str]) -> dict[str, Any]:
     """HEADROOM_OIDC_ISSUER, _CLIENT_ID, _CLIENT_SECRET (or _CLIENT_SECRET_FILE), _NAME, _ALLOWED_DOMAINS,
-    _DEFAULT_PROJECT, _DEFAULT_ROLE, as fields of `webapp.identity.signin.oidc.provider.Configuration`.
+    _DEFAULT_PROJECT, _DEFAULT_ROLE, as fields of `webapp.identity.signin.openid_provider.Configuration`.
 
     Empty without an issuer or a client id. Raises OSError for a file that cannot be read.
     """

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from webapp.identity.accounts.models import User
-from webapp.identity.audit.middleware import client_address
+from webapp.identity.audit.services import client_address
 from webapp.identity.signin.models import SignedIn
 
 LIFETIME = timedelta(days=14)

@@ -1,6 +1,8 @@
 """However somebody signs in, the session is noted; a change of the second factors is told, and ends the other sessions.
 
 In the transaction of the change: django-allauth's own signals of it come after.
+
+What `manage.py check` says of a provider that is half configured.
 """
 
 import time
@@ -9,14 +11,16 @@ from typing import Any
 from allauth.core import context
 from allauth.mfa.models import Authenticator
 from allauth.mfa.signals import authenticator_reset, authenticator_used
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.signals import user_logged_in
+from django.core.checks import CheckMessage, Error, register
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.http import HttpRequest
 
 from webapp.identity.accounts.log import record_account
-from webapp.identity.accounts.models import User
+from webapp.identity.accounts.models import Role, User
 from webapp.identity.signin import forms, sessions
 from webapp.identity.signin.middleware import KNOWN_KEY
 
@@ -66,3 +70,12 @@ def used(request: HttpRequest, user: User, authenticator: Authenticator, **_: An
         left = forms.codes_left(user)
         told = f"That recovery code is used up; {left} are left. Your account page makes new ones."
         messages.info(request, told)
+
+
+@register()
+def openid(**_: Any) -> list[CheckMessage]:
+    """The role of new people must be one; it would only be found out when the first of them signs in."""
+    role = settings.OIDC.get("default_role", Role.VIEWER)
+    if role in Role.values:
+        return []
+    return [Error(f"HEADROOM_OIDC_DEFAULT_ROLE must be one of {', '.join(Role.values)}, not {role!r}.")]

@@ -1,4 +1,7 @@
-"""/api/v1/alerts/rules and /channels: what a project, or the token's owner, is alerted of."""
+"""/api/v1/alerts/rules and /channels: what a project, or the token's owner, is alerted of.
+
+What fired: alerts for programs.
+"""
 
 from datetime import datetime
 from typing import Any
@@ -8,13 +11,15 @@ from ninja import Body, Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.base.errors import NotFound
-from webapp.interfaces.api.auth import READ, WRITE, WRITE_HEAVY, person_of, project_of
+from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, person_of, project_of, user_of
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.interfaces.api.schemas import PageQuery
 from webapp.reporting.alerts import preview, rules, selectors
-from webapp.reporting.alerts.models import AlertRule, Channel
+from webapp.reporting.alerts.models import AlertRule, Channel, Firing
+from webapp.reporting.alerts.selectors import firings_of
 
 router = Router(tags=["alerts"])
 Payload = dict[str, Any]
@@ -49,21 +54,16 @@ class ChangedRuleBody(RuleBody):
     version: int = Field(description="The version that this was made from; an older one is refused (409).")
 
 
+@fields_of(
+    AlertRule,
+    "id name shared default on condition words runs to_page channels critical cooldown_minutes "
+    "enabled version since",
+)
 class RuleOut(Schema):
-    id: int
-    name: str
     shared: bool
     default: bool = Field(description="Whether every member has it; it can be turned off, not deleted.")
-    on: str
-    condition: Payload
     words: str = Field(description="The condition in words that follow “when”.")
-    runs: str
-    to_page: bool
     channels: list[int]
-    critical: bool
-    cooldown_minutes: int
-    enabled: bool
-    version: int
     since: datetime = Field(description="What happened before does not fire.")
 
 
@@ -190,3 +190,56 @@ def _rule(request: HttpRequest, rule_id: int) -> AlertRule:
     if not 0 < rule_id < 2**63:
         raise NotFound("There is no such rule.")
     return selectors.rule_by_id(person_of(request), project_of(request), rule_id)
+
+
+class DeliveryOut(Schema):
+    """How a firing went through one channel."""
+
+    channel: str
+    state: str
+    tries: int
+    sent_at: datetime | None
+    error: str
+
+
+@fields_of(Firing, "id rule run text critical muted happened_at created_at deliveries")
+class FiringOut(Schema):
+    """A rule that found what it watches for."""
+
+    rule: str
+    run: str | None
+    deliveries: list[DeliveryOut]
+
+
+class FiringPage(Schema):
+    items: list[FiringOut]
+    next: str | None
+
+
+@router.get(
+    "",
+    auth=READ_HEAVY,
+    response=FiringPage,
+    summary="What alerts found, newest first",
+    operation_id="webapp_api_alerts_list_firings",
+)
+def list_firings(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
+    """By the project's rules, and by those of the token's owner."""
+    firings = firings_of(project_of(request), user_of(request))
+    return page(firings, order=["-id"], cursor=query.cursor, limit=query.limit, payload=firing_payload)
+
+
+def firing_payload(firing: Firing) -> dict[str, Any]:
+    """A firing as the API gives it; channels by their names, never their addresses."""
+    return {
+        "id": firing.pk, "rule": firing.rule_name, "run": firing.run_id, "text": firing.text,
+        "critical": firing.critical, "muted": firing.muted, "happened_at": firing.happened_at,
+        "created_at": firing.created_at,
+        "deliveries": [
+            {
+                "channel": row.channel.name, "state": row.state, "tries": row.tries, "sent_at": row.sent_at,
+                "error": row.last_error,
+            }
+            for row in firing.deliveries.all()
+        ],
+    }  # fmt: skip

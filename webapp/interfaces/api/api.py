@@ -10,26 +10,24 @@ from ninja.operation import Operation
 
 from webapp.interfaces.api import (
     alert_rules,
-    alerts,
     artifacts,
     automation,
     curves,
     evaluations,
     exports,
+    health,
     imports,
-    logs,
     predictions,
     problems,
     recipes,
     runs,
     samples,
-    status,
     studies,
 )
 from webapp.interfaces.api import decisions as decision_log
 from webapp.interfaces.api.auth import NOBODY
 from webapp.interfaces.api.health import healthz, healthz_of
-from webapp.interfaces.api.openapi import completed, tokens_of
+from webapp.interfaces.api.openapi import completed, id_of, tokens_of
 from webapp.interfaces.api.parsing import Json, StrictJson, only_known_parameters
 from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
 
@@ -42,20 +40,18 @@ Send `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message"
 ROUTERS = (
     ("/recipes", recipes.router),
     ("/runs", runs.router),
-    ("/runs", logs.router),
     ("/runs", artifacts.router),
     ("/runs", samples.router),
     ("/runs", evaluations.router),
     ("/studies", studies.router),
     ("/imports", imports.router),
     ("/predictions", predictions.router),
-    ("/alerts", alerts.router),
     ("/alerts", alert_rules.router),
     ("/decisions", decision_log.router),
     ("", automation.router),
     ("", curves.router),
     ("", exports.router),
-    ("", status.router),
+    ("", health.router),
 )
 OPENED_BY = tokens_of(ROUTERS)
 
@@ -73,9 +69,7 @@ class HeadroomApi(NinjaAPI):
         return problems.of_contexts(error_contexts)
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """The same wherever the code lies: generated clients name their functions by it."""
-        module = operation.view_func.__module__.rpartition(".")[2]
-        return f"webapp_api_{module}_{operation.view_func.__name__}"
+        return id_of(operation)
 
     def get_openapi_schema(self, *, path_prefix: str | None = None, **options: Any) -> Any:
         """Made once a process for each prefix: nothing of it changes while the server runs."""

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from webapp.base.errors import Forbidden, InvalidInput, NotFound, Unauthorized
-from webapp.base.limits import Limit, spend
+from webapp.base.requests import Limit, spend
 from webapp.identity.accounts.models import ApiToken, Project, Scope, User
 from webapp.identity.accounts.permissions import Permission, grants, refusal
 from webapp.identity.accounts.services import PERMISSION_OF_SCOPE
@@ -112,8 +112,7 @@ def user_of(request: HttpRequest) -> User | None:
 
 def person_of(request: HttpRequest) -> User:
     """As `user_of`. Raises Forbidden for a token that is nobody's."""
-    user = user_of(request)
-    if user is None:
+    if (user := user_of(request)) is None:
         raise Forbidden("This needs the token of a person.")
     return user
 

@@ -4,21 +4,17 @@ Answers of many points are not put through these when they are given: to check 1
 them. They stand in the OpenAPI document, and the tests hold the answers to them.
 """
 
-from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from webapp.interfaces.api.schemas import Axis
+from webapp.interfaces.api.derived import fields_of
+from webapp.interfaces.api.schemas import Axis, Exact
+from webapp.science.curves.models import Fit
+from webapp.science.curves.record import reading
 
 Ends = tuple[float | None, float | None]
-
-
-class Exact(Schema):
-    """Everything that is answered is named here."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class PointOut(Exact):
@@ -218,17 +214,18 @@ class ForecastOut(Exact):
     )
 
 
+@fields_of(
+    Fit,
+    "id run metric x form method status message level window fitted params intervals sse r2 n "
+    "data_digest superseded created_at forecast",
+)
 class FitOut(Exact):
     """A stored fit. Its parameters never change."""
 
-    id: int
     run: str
-    metric: str
     x: Axis
     form: str = Field(description="sigmoid, power or logistic.")
-    method: str
     status: str = Field(description="ok, not_identified or failed.")
-    message: str
     level: float = Field(description="Of the intervals.")
     window: WindowOut
     fitted: Ends = Field(description="x of the first and the last point used.")
@@ -236,14 +233,11 @@ class FitOut(Exact):
         description="R0, A (the ceiling), B, C_mid; A is null where the data do not identify it."
     )
     intervals: dict[str, Ends] | None = Field(description="Of each parameter [lo, hi]; an open end is null.")
-    sse: float | None
-    r2: float | None
     n: int = Field(description="Points used.")
     data_digest: str = Field(description="SHA-256 of the points used.")
     superseded: bool = Field(
         description="A later attempt resumed from before some of these points: it counts no more."
     )
-    created_at: datetime
     forecast: ForecastOut | None = Field(description="From the same points; null where none is stored yet.")
 
 
@@ -359,33 +353,21 @@ class UnjudgedOut(Exact):
     runs: int
 
 
+@fields_of(reading.Row)
 class RecordRowOut(Exact):
     """A method over one group of forecasts; errors are what came minus the value."""
 
     method: str = Field(description="forecast, recalibrated, last, eq1 or paper.")
     key: str = Field(description="The group: a share of the compute, a task, a recipe, or all.")
-    label: str
     n: int = Field(description="Forecasts.")
-    runs: int
     without: int = Field(description="Origins from which the method said nothing.")
-    bias: float | None
-    rmse: float | None
-    n_intervals: int
     inside: int = Field(description="90 % intervals that held what came.")
-    observed: float | None
     lo: float | None = Field(description="Exact 90 % interval of the observed share.")
-    hi: float | None
     score: float | None = Field(description="Mean interval score at 90 %.")
-    width: float | None
 
 
+@fields_of(reading.Level)
 class RecordLevelOut(Exact):
-    level: float
-    n: int
-    inside: int
-    observed: float | None
-    lo: float | None
-    hi: float | None
     recalibrated_inside: int | None = Field(description="After recalibration; null: too few runs.")
 
 

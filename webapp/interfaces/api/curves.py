@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Query, Router
 
 from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
-from webapp.base.spreadsheets import csv_file
+from webapp.base.formats import csv_file
 from webapp.interfaces.api import paging
 from webapp.interfaces.api.auth import READ, READ_HEAVY, project_of, run_of
 from webapp.interfaces.api.curve_schemas import (
@@ -26,9 +26,8 @@ from webapp.interfaces.api.curve_schemas import (
     SeriesOut,
     TraceOut,
 )
-from webapp.interfaces.api.etags import newest_fit, unless_known, version_of_runs
 from webapp.interfaces.api.openapi import CSV, answers
-from webapp.interfaces.api.paging import page, rows_after
+from webapp.interfaces.api.paging import newest_fit, page, rows_after, unless_known, version_of_runs
 from webapp.interfaces.api.parsing import unchecked
 from webapp.interfaces.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
 from webapp.interfaces.api.schemas import (
@@ -52,7 +51,7 @@ from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
 from webapp.record.runs.selectors import PASS_RATE, runs_of
 from webapp.record.runs.timeline import as_trace, timeline_of
-from webapp.science.curves import payloads as curve_payloads
+from webapp.science.curves import selectors as curve_payloads
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.entries import MOST_RUNS, choose
 from webapp.science.curves.comparison.odds import at_budget

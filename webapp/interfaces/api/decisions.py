@@ -1,6 +1,5 @@
 """/api/v1/decisions"""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -8,6 +7,7 @@ from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, person_of, project_of
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
@@ -30,16 +30,10 @@ class DecisionBody(StrictBody):
     to: str = Field("", description="What a switch goes to: a run, a recipe, or what else.")
 
 
+@fields_of(Entry, "id kind about object_id name to reason decided_by decided_at state")
 class DecisionOut(Schema):
-    id: str
-    kind: str
-    about: str
-    object_id: str
     name: str = Field(description="What the object was called then.")
-    to: str
-    reason: str
     decided_by: str
-    decided_at: datetime
     state: Payload = Field(
         description="How it stood at that moment. Of a run pass rate, device-hours used and budget, ceiling and "
         "forecast at the budget; of a prediction or a study what its page said."

@@ -7,8 +7,8 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from webapp.interfaces.api.auth import READ_WHOLE, project_of, run_of, user_of
-from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.openapi import CSV, JSONL, PARQUET, answers
+from webapp.interfaces.api.paging import unless_known
 from webapp.interfaces.exports.forms import download
 from webapp.interfaces.exports.of_project import project_pieces, run_pieces
 

@@ -1,7 +1,6 @@
 """/api/v1/imports: files and servers of other trackers, read into runs."""
 
 import tempfile
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from ninja.files import UploadedFile
 
 from webapp.base.errors import InvalidInput
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, project_of, user_of
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import PageQuery
@@ -39,23 +39,19 @@ class ImportedRunOut(Schema):
     is_broken: bool = Field(description="Its rows end where the source is broken.")
 
 
+@fields_of(
+    Import,
+    "id kind state source file_name size digest address task model options created_by created_at "
+    "ended_at rows_read rows_stored runs_found runs_made broken notes can_resume",
+)
 class ImportOut(Schema):
-    id: str
     kind: str = Field(description="Empty as long as it has not been found out.")
     state: str = Field(description="draft, waiting, reading, finished, partial or failed.")
     source: str = Field(description="What is imported again under the same name adds to the same runs.")
-    file_name: str
     size: int = Field(description="Bytes that were uploaded.")
     digest: str = Field(description="SHA-256 of what was uploaded.")
     address: str = Field(description="Of the server it is read from.")
-    task: str
-    model: str
-    options: Payload
     created_by: str | None
-    created_at: datetime
-    ended_at: datetime | None
-    rows_read: int
-    rows_stored: int
     runs_found: int | None = Field(description="null: nobody has looked yet.")
     runs_made: int = Field(description="Runs that it has filled so far.")
     broken: BrokenOut | None = Field(description="Why it is partial or failed.")

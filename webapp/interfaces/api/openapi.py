@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from ninja import Router
+from ninja.operation import Operation
 
 from webapp.interfaces.api.auth import BearerToken
 from webapp.interfaces.api.schemas import ErrorBody
@@ -120,8 +121,16 @@ def tokens_of(routers: Iterable[tuple[str, Router]]) -> dict[str, BearerToken]:
                 raise ImproperlyConfigured(
                     f"{function.__qualname__} does not say which token opens it: auth=…"
                 )
-            found[f"{function.__module__.rpartition('.')[2]}_{function.__name__}"] = auth[0]
+            found[id_of(operation).removeprefix("webapp_api_")] = auth[0]
     return found
+
+
+def id_of(operation: Operation) -> str:
+    """The same wherever the code lies: generated clients name their functions by it."""
+    function = operation.view_func
+    return (
+        operation.operation_id or f"webapp_api_{function.__module__.rpartition('.')[2]}_{function.__name__}"
+    )
 
 
 def _describe_parameters(operation: Json) -> None:

@@ -5,7 +5,7 @@ Batches of records go from bytes to typed records in one step: it is the API's b
 
 That step ends at the first record that is wrong; only then the records are looked at one by one, for what to say.
 
-Answers as JSON: every time in one form (`webapp.base.times`).
+Answers as JSON: every time in one form (`webapp.base.formats`).
 """
 
 import functools
@@ -22,8 +22,8 @@ from pydantic_core import from_json
 
 from training.records import Record
 from webapp.base.errors import MOST_NAMED, MOST_OF_PATH, InvalidInput, found_in
+from webapp.base.formats import utc
 from webapp.base.requests import check_items
-from webapp.base.times import utc
 from webapp.interfaces.api.schemas import RecordBatch
 from webapp.record.runs.filtering.parsing import nearest
 from webapp.record.runs.ingest import MAX_RECORDS

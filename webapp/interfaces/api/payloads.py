@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from webapp.base.times import utc
+from webapp.base.formats import utc
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.ingest import refused_of
 from webapp.record.runs.models import Attempt, Point, Run, Transition

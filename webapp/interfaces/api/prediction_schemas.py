@@ -4,9 +4,12 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from webapp.interfaces.api.schemas import Axis, Body, TableQuery
+from webapp.interfaces.api.derived import fields_of
+from webapp.interfaces.api.schemas import Axis, Body, Exact, TableQuery
+from webapp.science.predictions import calibration
+from webapp.science.predictions.models import Outcome, Prediction
 
 StatementName = Literal["pass_rate", "ceiling", "passes"]
 Life = Literal["open", "projection", "scored", "withdrawn", "replaced"]
@@ -80,31 +83,22 @@ class CalibrationQuery(Schema):
     task: str = ""
 
 
-class CoverageRow(Schema):
+@fields_of(
+    calibration.Row,
+    "kind key label n inside claimed observed lo hi runs interval_score width mean_error "
+    "mean_abs_error words",
+)
+class CoverageRow(Exact):
     """Interval claims of one group: how many came inside, and what was claimed."""
 
-    model_config = ConfigDict(extra="forbid")
-
     kind: str = Field(description="all, level, horizon, author, recipe or statement.")
-    key: str
-    label: str
-    n: int
-    inside: int
     claimed: float | None = Field(description="Mean level.")
     observed: float | None = Field(description="Share inside; lo and hi are its exact interval.")
-    lo: float | None
-    hi: float | None
     runs: int = Field(description="Different runs that scored them.")
-    interval_score: float | None
-    width: float | None
-    mean_error: float | None
-    mean_abs_error: float | None
     words: str | None = None
 
 
-class CalibrationOut(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class CalibrationOut(Exact):
     confidence: float = Field(description="Of each row's [lo, hi].")
     overall: CoverageRow
     rows: list[CoverageRow]
@@ -112,76 +106,55 @@ class CalibrationOut(Schema):
     counts: dict[str, int] = Field(description="Of all predictions of the choice, by where they stand.")
 
 
-class ForecasterOut(Schema):
-    model_config = ConfigDict(extra="forbid")
-
-    author: str
-    n: int
+@fields_of(calibration.Forecaster)
+class ForecasterOut(Exact):
     score: float | None = Field(description="Below 1 is better than the forecast alone.")
-    lo: float | None
-    hi: float | None
     rank: int | None = Field(description="Shared by ties; null: too few.")
-    tied: bool
     coverage: CoverageRow
-    withdrawn: int
 
 
-class ForecastersOut(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class ForecastersOut(Exact):
     ranks: bool = Field(description="Whether the project ranks people.")
     items: list[ForecasterOut]
 
 
+@fields_of(
+    Outcome,
+    "run primary actual actual_lo actual_hi error inside interval_score happened probability_score "
+    "log_score how created_at",
+)
 class OutcomeOut(Schema):
     """What came of a prediction by one run."""
 
     run: str
     primary: bool = Field(description="The one that counts in calibration.")
-    actual: float | None
-    actual_lo: float | None
-    actual_hi: float | None
     error: float | None = Field(description="actual - value")
-    inside: bool | None
-    interval_score: float | None
-    happened: bool | None
     probability_score: float | None = Field(description="Brier score.")
-    log_score: float | None
     how: dict[str, Any] = Field(description="The evaluations it was read from, with their digest.")
-    created_at: datetime
 
 
+@fields_of(
+    Prediction,
+    "id run recipe revision task model author created_at life review statement x metric target level "
+    "value lo hi rival probability cutoff known_until horizon reasons replaces replaced_by "
+    "withdrawn_at withdrawn_reason outcomes waits",
+)
 class PredictionOut(Schema):
     """A claim that was made before the data."""
 
-    id: str
     run: str
     recipe: str | None
     revision: int | None
-    task: str
-    model: str
     author: str
-    created_at: datetime
     life: Life
     review: ReviewState
     statement: StatementName
-    x: str
-    metric: str
-    target: float
-    level: float
-    value: float | None
-    lo: float | None
-    hi: float | None
     rival: str | None
-    probability: float | None
     cutoff: float = Field(description="Last point that the fit used, in units of x.")
     known_until: float = Field(description="Last evaluation that was stored when the claim was made.")
     horizon: float = Field(description="target / known_until")
-    reasons: str
     replaces: str | None
     replaced_by: str | None
-    withdrawn_at: datetime | None
-    withdrawn_reason: str
     outcomes: list[OutcomeOut]
     waits: list[str] = Field(description="Why runs that passed the target could not score it yet.")
 

@@ -8,12 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Body, Header, Query, Router, Status
 
 from webapp.base.errors import InvalidInput, NotFound
-from webapp.base.spreadsheets import csv_file
+from webapp.base.formats import csv_file
 from webapp.identity.accounts.models import User
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_AS_REVIEW, person_of, project_of, run_of
-from webapp.interfaces.api.etags import unless_known, version_of_predictions
 from webapp.interfaces.api.openapi import CSV, answers
-from webapp.interfaces.api.paging import page, rows_after
+from webapp.interfaces.api.paging import page, rows_after, unless_known, version_of_predictions
 from webapp.interfaces.api.parsing import unchecked
 from webapp.interfaces.api.payloads import (
     COLUMNS,

@@ -21,8 +21,8 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 
 from webapp.base.errors import InvalidInput, ServiceError, found_in
-from webapp.base.limits import TooMany
-from webapp.interfaces.api import etags
+from webapp.base.requests import TooMany
+from webapp.interfaces.api import paging
 
 log = logging.getLogger(__name__)
 NO_TOKEN = "Send a token: Authorization: Bearer TOKEN."
@@ -58,7 +58,7 @@ def install(api: NinjaAPI) -> None:
     """Answer every exception in our form."""
     handlers: dict[type[Exception], Callable[[Any], HttpResponse]] = {
         ServiceError: of_service_error,
-        etags.NotModified: etags.of_not_modified,
+        paging.NotModified: paging.of_not_modified,
         ValidationError: _of_validation_error,
         HttpError: _of_http_error,
         Http404: lambda error: problem(404, "not_found", "There is nothing at this address."),
@@ -152,7 +152,7 @@ def _in_our_form(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespons
         except Http404:  # ninja's view of the root
             return nothing_here(request)
         if not isinstance(response, HttpResponseNotAllowed):
-            etags.mark(request, response)
+            paging.mark(request, response)
             return response
         return _of_other_method(request, set(response["Allow"].split(", ")))
 

@@ -31,9 +31,8 @@ from webapp.interfaces.api.auth import (
     run_of,
     user_of,
 )
-from webapp.interfaces.api.etags import unless_known
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page, page_since
+from webapp.interfaces.api.paging import page, page_since, unless_known
 from webapp.interfaces.api.parsing import BATCH_BODY, parse_batch
 from webapp.interfaces.api.payloads import (
     point_payload,
@@ -58,7 +57,7 @@ from webapp.interfaces.api.schemas import (
     TrackBody,
 )
 from webapp.interfaces.exports.of_project import line
-from webapp.record.runs import bulk, deleting, editing, ingest, launch, lifecycle, meaning, places, selectors
+from webapp.record.runs import bulk, editing, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.launch import Launched
 from webapp.record.runs.meaning import Meaning
@@ -268,7 +267,7 @@ def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[
 def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """Its configuration is checked anew, then its first attempt is queued. 409 where it is no draft any more."""
     run = run_of(request, run_id)
-    deleting.launch_draft(run, user=user_of(request))
+    editing.launch_draft(run, user=user_of(request))
     return run_payload(run)
 
 
@@ -284,9 +283,9 @@ def launch_draft(request: HttpRequest, run_id: str) -> dict[str, Any]:
 def delete_run(request: HttpRequest, run_id: str) -> Status:
     run, user = run_of(request, run_id), user_of(request)
     if run.origin == Run.Origin.LAUNCHED and run.state == State.DRAFT:
-        deleting.delete_draft(run, user=user)
+        editing.delete_draft(run, user=user)
     else:
-        deleting.delete_run(run, user=user)
+        editing.delete_run(run, user=user)
     return Status(204, None)
 
 
@@ -300,7 +299,7 @@ def delete_run(request: HttpRequest, run_id: str) -> Status:
 def restore_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """As it was, with all that it reported. 409 for one that is not deleted."""
     run = selectors.run_by_id(project_of(request), run_id, deleted=True)
-    return run_payload(deleting.restore_run(run, user=user_of(request)))
+    return run_payload(editing.restore_run(run, user=user_of(request)))
 
 
 @router.get(

@@ -8,8 +8,8 @@ from ninja import Path, Query, Router, Schema, Status
 from pydantic import Field
 
 from training.samples import FLAGS, MOST_STEP, Wanted
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import whole_in
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_WHOLE, WRITE_RUN, check_attempt, check_goes_on, run_of
 from webapp.interfaces.api.openapi import JSONL, answers

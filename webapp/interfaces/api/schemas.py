@@ -7,11 +7,13 @@ from ninja import Schema
 from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
 from training.records import MAX_STEP, Record
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from webapp.record.recipes.models import Revision
 from webapp.record.runs.bounds import MAX_TAGS
 from webapp.record.runs.bulk import MAX_RUNS
 from webapp.record.runs.ingest import MAX_REASON, MAX_RECORDS
-from webapp.record.runs.models import State
+from webapp.record.runs.models import Attempt, Run, State
 from webapp.record.runs.timeline import MOST_STEPS
 from webapp.science.curves.comparison.panels import MOST_PANELS, MOST_PATTERNS
 from webapp.science.curves.fitting import Question
@@ -33,6 +35,12 @@ class Error(Schema):
 
 class ErrorBody(Schema):
     error: Error
+
+
+class Exact(Schema):
+    """Everything that is answered is named here."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Body(Schema):
@@ -295,47 +303,35 @@ class RunQuery(PageQuery):
     )
 
 
+@fields_of(
+    Run,
+    "id name origin state state_reason recipe revision task model seed tags notes archived_at "
+    "deleted_at budget_hours priority retries attempt version created_by created_at started_at "
+    "ended_at heartbeat_at",
+)
 class RunOut(Schema):
     """A run as in lists."""
 
-    id: str
-    name: str
     origin: Literal["launched", "tracked"]
     state: State
-    state_reason: str
     recipe: str | None
     revision: int | None
-    task: str
-    model: str
-    seed: int
     tags: list[str]
-    notes: str
-    archived_at: datetime | None
     deleted_at: datetime | None = Field(description="For a day after it the run can be restored.")
-    budget_hours: float | None
     priority: PriorityName
     retries: int | None = Field(description="After failures of the infrastructure; null: as set here.")
     attempt: int
-    version: int
     created_by: str | None
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    heartbeat_at: datetime | None
 
 
+@fields_of(
+    Attempt, "number state message submission_id resumed_from_step device created_at started_at ended_at"
+)
 class AttemptOut(Schema):
     """One launch of a run."""
 
-    number: int
     state: State
-    message: str
-    submission_id: str
-    resumed_from_step: int | None
     device: Any
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
 
 
 class TransitionOut(Schema):
@@ -435,14 +431,10 @@ class RecipePage(Schema):
     next: str | None
 
 
+@fields_of(Revision, "recipe number content_hash message created_by created_at config")
 class RevisionOut(Schema):
     recipe: str
-    number: int
-    content_hash: str
-    message: str
     created_by: str | None
-    created_at: datetime
-    config: dict[str, Any]
 
 
 class HintOut(Schema):

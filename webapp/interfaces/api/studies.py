@@ -1,6 +1,5 @@
 """/api/v1/studies"""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -8,6 +7,7 @@ from ninja import Body, Header, Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, project_of, user_of
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import page
 from webapp.interfaces.api.schemas import Body as StrictBody
@@ -54,21 +54,15 @@ class ArmOut(Schema):
     revision: int | None
 
 
+@fields_of(Study, "id name kind recipe revision task model seeds budget_hours runs done created_at")
 class StudyOut(Schema):
     """A study as in lists."""
 
-    id: str
-    name: str
-    kind: str
     recipe: str
     revision: int
-    task: str
-    model: str
     seeds: list[int]
-    budget_hours: float
     runs: int
     done: int
-    created_at: datetime
 
 
 class Said(Schema):

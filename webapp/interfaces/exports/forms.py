@@ -11,8 +11,7 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
-from webapp.base.spreadsheets import harmless
-from webapp.base.times import utc
+from webapp.base.formats import harmless, utc
 
 CELLS_A_PIECE = 200_000  # numbers that a piece of CSV, or a row group of Parquet, holds at most
 ROWS_A_PIECE = 10_000

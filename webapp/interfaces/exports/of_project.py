@@ -23,6 +23,7 @@ from webapp.interfaces.exports.columns import ABOUT, OF_ABOUT, RECORD, column_of
 from webapp.interfaces.exports.forms import Kind
 from webapp.record.runs.filtering import narrow
 from webapp.record.runs.models import Point, Record, Run, Series
+from webapp.record.runs.points import CurvePoint
 from webapp.record.runs.selectors import pass_rates_of, stored_name
 
 RECORDS_A_PAGE = 250  # of up to 1000 metrics each
@@ -78,20 +79,6 @@ class StoredRecord(NamedTuple):
     metrics: dict[str, float | None]
 
 
-class StoredPoint(NamedTuple):
-    """One value of a series with all its x-axes."""
-
-    attempt: int
-    seq: int
-    step: int
-    time: datetime
-    device_hours: float | None
-    flops: float | None
-    tokens: float | None
-    value: float
-    stderr: float | None
-
-
 @dataclass(frozen=True)
 class Span:
     """What is read of one attempt: up to this seq and this step.
@@ -129,13 +116,13 @@ def records(run: Run, spans: Sequence[Span], *, metrics: Sequence[str] = ()) -> 
         yield record
 
 
-def points(run: Run, spans: Sequence[Span], metric: str) -> Iterator[StoredPoint]:
+def points(run: Run, spans: Sequence[Span], metric: str) -> Iterator[CurvePoint]:
     """The points of one series in these spans."""
     series = Series.objects.filter(run=run, metric=stored_name(run, metric)).first()
     if series is not None:
         here = Point.objects.filter(series=series)
-        for row in _paged(here, spans, StoredPoint._fields, POINTS_A_PAGE):
-            yield StoredPoint(*row)
+        for row in _paged(here, spans, CurvePoint._fields, POINTS_A_PAGE):
+            yield CurvePoint(*row)
 
 
 def _paged(
@@ -338,7 +325,7 @@ def _run_row(item: dict[str, Any]) -> list[Any]:
     return [flat[name] for name in OF_RUN]
 
 
-def _points(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[tuple[str, StoredPoint]]:
+def _points(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[tuple[str, CurvePoint]]:
     for metric in metrics or pass_rates_of(run):
         yield from ((metric, point) for point in points(run, spans, metric))
 
@@ -347,12 +334,12 @@ def _records(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterato
     return records(run, spans, metrics=metrics)
 
 
-def _point_line(item: tuple[str, StoredPoint]) -> dict[str, Any]:
+def _point_line(item: tuple[str, CurvePoint]) -> dict[str, Any]:
     metric, point = item
     return {"metric": metric} | point._asdict()
 
 
-def _point_rows(item: tuple[str, StoredPoint]) -> Iterator[tuple[Any, ...]]:
+def _point_rows(item: tuple[str, CurvePoint]) -> Iterator[tuple[Any, ...]]:
     metric, point = item
     yield (metric, *point)
 

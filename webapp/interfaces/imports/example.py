@@ -27,14 +27,14 @@ from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports.corpus_rows import store_corpus
 from webapp.interfaces.imports.models import Example
-from webapp.record.runs.deleting import remove_runs
+from webapp.record.runs.editing import remove_runs
 from webapp.record.runs.models import Run
 from webapp.reporting.reports.document import text_of
 from webapp.reporting.reports.models import Report
 from webapp.reporting.reports.services import publish_unsigned
 from webapp.science.curves.models import Fit
+from webapp.science.curves.selectors import store_fits
 from webapp.science.curves.services import rebuild
-from webapp.science.curves.stored_fits import store_fits
 from webapp.science.studies.models import Study
 
 TITLE = "Findings: the paper in miniature"

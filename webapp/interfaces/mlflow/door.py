@@ -22,10 +22,9 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError, Unauthorized
-from webapp.base.limits import TooMany
-from webapp.base.requests import batch_of
+from webapp.base.formats import whole_in
+from webapp.base.requests import TooMany, batch_of
 from webapp.identity.accounts.models import ApiToken, Project, Scope, User
 from webapp.interfaces.api.auth import READ, WRITE, BearerToken
 from webapp.interfaces.api.parsing import parse_json

@@ -10,8 +10,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Scope
 from webapp.interfaces.mlflow import door, experiments
 from webapp.interfaces.mlflow.door import Call, endpoint, page

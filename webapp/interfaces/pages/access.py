@@ -41,8 +41,7 @@ def projects_of(request: HttpRequest) -> list[Project]:
 
 def role_of(request: HttpRequest, project: Project) -> Role | None:
     """The reader's role in a project, out of `projects_of`."""
-    known = _known(request, project)
-    if known is None:
+    if (known := _known(request, project)) is None:
         return None
     if known.is_example:
         return Role.VIEWER
@@ -58,8 +57,7 @@ def allow(request: HttpRequest, project: Project, permission: Permission | None 
 
     Raises Http404 for no member, PermissionDenied (403) for too low a role.
     """
-    role = role_of(request, project)
-    if role is None:
+    if (role := role_of(request, project)) is None:
         raise Http404("no such project")
     need = need_of(request)
     wanted = permission or need.of(request.method)
@@ -116,8 +114,7 @@ def current_project(request: HttpRequest) -> Project:
 
 def chosen_project(request: HttpRequest) -> Project:
     """As `current_project`, without asking for the permission of the address: for the navigation around a page."""
-    projects = projects_of(request)
-    if not projects:
+    if not (projects := projects_of(request)):
         raise Http404("not a member of any project")
     chosen = request.session.get(SESSION_KEY)
     return next((project for project in projects if project.slug == chosen), projects[0])

@@ -5,13 +5,13 @@ from typing import Any
 
 from django import forms
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import ServiceError
-from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.base.formats import whole_in
+from webapp.record.alarm_rules import rules_by_name
 from webapp.reporting.alerts import hours
 from webapp.reporting.alerts.conditions import COMPARISONS, STATES
+from webapp.reporting.alerts.hours import DAY_NAMES
 from webapp.reporting.alerts.models import AlertRule, Channel, QuietHours
-from webapp.reporting.alerts.quiet import DAY_NAMES
 from webapp.reporting.alerts.rules import Wanted
 
 NUMBER = {"inputmode": "decimal", "autocomplete": "off"}

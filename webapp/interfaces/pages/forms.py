@@ -1,6 +1,8 @@
 """Forms: they hold values and errors for the pages. What is right or wrong is decided by the services.
 
 Forms of signing in and of one's own account. The services decide.
+
+Entries of the decision log on the page of a run, prediction or study: what is there, and the form for another.
 """
 
 from collections.abc import Mapping
@@ -20,6 +22,9 @@ from webapp.identity.signin.forms import OwnPasswordForm, password_field
 from webapp.record.runs import launch_set
 from webapp.record.runs.bounds import MAX_RETRIES, MAX_SEED
 from webapp.record.runs.models import Run
+from webapp.science.decisions.models import DecisionKind, Entry
+from webapp.science.decisions.selectors import Object, about_of, decisions_of
+from webapp.science.decisions.services import LONGEST, LONGEST_TARGET
 
 # Hints follow what is being typed; a form's other fields say of which recipe.
 HINTS = {"hx-trigger": "input changed delay:400ms", "hx-target": "#hints", "hx-swap": "outerHTML"}
@@ -300,3 +305,49 @@ class ProfileForm(OwnPasswordForm):
         ):
             self.add_error("password", "Another mail address takes your password.")
         return cleaned
+
+
+MOST_DECISIONS = 20  # newest entries that the page of their object shows
+
+
+class DecisionForm(forms.Form):
+    """What was decided and why."""
+
+    kind = forms.ChoiceField(label="Decision", choices=DecisionKind.choices, widget=forms.RadioSelect)
+    to = forms.CharField(
+        required=False,
+        label="Switch to",
+        help_text="A run, a recipe, or what else.",
+        max_length=LONGEST_TARGET,
+    )
+    reason = forms.CharField(
+        label="Why",
+        widget=forms.Textarea(attrs={"rows": 4, "maxlength": LONGEST}),
+        help_text="What you saw, and what would have changed your mind. It can't be edited later.",
+    )
+    about = forms.CharField(widget=forms.HiddenInput)
+    object_id = forms.CharField(widget=forms.HiddenInput)
+    key = forms.CharField(widget=forms.HiddenInput, max_length=64)
+
+    def __init__(self, data: Any = None, **initial: Any) -> None:
+        super().__init__(
+            data, initial={"key": new_key(), "kind": DecisionKind.CONTINUE} | initial, label_suffix=""
+        )
+
+    def asked(self) -> dict[str, str]:
+        """The fields as `services.decide` takes them; what a switch would go to is left out of other kinds."""
+        values = {name: self.cleaned_data[name] for name in ("kind", "reason", "key", "to")}
+        return values if values["kind"] == DecisionKind.SWITCH else values | {"to": ""}
+
+
+def decision_panel(found: Object) -> dict[str, Any]:
+    """For `decisions/_panel.html`."""
+    about = about_of(found)
+    entries = decisions_of(found.project, about=about, object_id=found.pk)[:MOST_DECISIONS]
+    return {"decisions": entries, "decision_form": DecisionForm(about=about, object_id=found.pk)}
+
+
+def address_of(entry: Entry) -> str:
+    """The page of its object, where the entry is shown."""
+    page = reverse(entry.about, args=[entry.object_id])
+    return f"{page}?tab=decisions#tabs" if entry.about == "run" else f"{page}#decisions"

@@ -9,10 +9,9 @@ from django.core.cache import cache
 from django.utils import timezone
 
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.pages.ages import duration
-from webapp.interfaces.pages.marks import shared_scale
+from webapp.interfaces.pages.marks import duration, shared_scale
 from webapp.interfaces.pages.run_list.columns import Row, rows_of
-from webapp.record.alarm_rules.rules import Level
+from webapp.record.alarm_rules import Level
 from webapp.record.runs.models import Point, Run, State
 from webapp.record.runs.pace import time_left
 from webapp.record.runs.places import waiting_of
@@ -188,8 +187,7 @@ def leaders(project: Project) -> list[Payload]:
     if newest is None:
         return []
     key = f"leaders-{project.pk}-{newest[0]}-{newest[1].timestamp()}"
-    known = cache.get(key)
-    if known is None:
+    if (known := cache.get(key)) is None:
         known = [leader(group) for group in leaderboard(project, published=False)]
         cache.set(key, known, LEADERS_SECONDS)
     return known

@@ -8,8 +8,8 @@ from webapp.interfaces.pages.configuration import leaves, scalar
 from webapp.record.runs.ingest import summary_of
 from webapp.record.runs.models import Run
 from webapp.science.curves.answers import shown
-from webapp.science.curves.axes import AXES
 from webapp.science.curves.comparison.entries import Entry
+from webapp.science.curves.words import AXES
 
 Said = tuple[float | None, float | None, float | None]  # a value and the ends of its interval
 NOTHING: Said = (None, None, None)

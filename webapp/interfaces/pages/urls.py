@@ -17,13 +17,14 @@ from django.db.transaction import atomic
 from django.http import HttpResponse
 from django.views.decorators.cache import never_cache
 
-from webapp.base.limits import Limit
+from webapp.base.requests import Limit
 from webapp.interfaces.pages.views import (
     account,
     alerts,
     audit,
     compare,
     decisions,
+    home,
     imports,
     launch,
     leaderboard,
@@ -36,7 +37,6 @@ from webapp.interfaces.pages.views import (
     run,
     runs,
     shares,
-    shell,
     signin,
     studies,
     teams,
@@ -64,7 +64,7 @@ def _change(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 # fmt: off
 urlpatterns = [
-    route("", shell.overview, "overview", Need(VIEW)),
+    route("", home.overview, "overview", Need(VIEW)),
     route("connect", account.connect, "connect", Need(CONTRIBUTE, CONTRIBUTE)),
     route("example", imports.open_example, "example", Need(VIEW)),
     route("example/remove", imports.remove, "remove-example", Need(write=VIEW, owners=True)),
@@ -210,10 +210,10 @@ urlpatterns = [
           "revoke-report-link", Need(write=CONTRIBUTE)),
     route("r/<slug:token>", shares.shared_report, "shared-report", Need(EVERYBODY, limit=READ_BY_LINK)),
     # Names of machines are for admins: `webapp.reporting.status.troubles`.
-    route("status", shell.status, "status", Need(VIEW)),
-    route("palette", shell.palette, "palette", Need(VIEW, limit=SEARCHES)),
-    route("alive", shell.alive, "alive", Need(SIGNED_IN)),
-    route("api/docs", shell.page, "api-docs", Need(EVERYBODY, limit=READ_BY_LINK)),
+    route("status", home.status, "status", Need(VIEW)),
+    route("palette", home.palette, "palette", Need(VIEW, limit=SEARCHES)),
+    route("alive", home.alive, "alive", Need(SIGNED_IN)),
+    route("api/docs", home.page, "api-docs", Need(EVERYBODY, limit=READ_BY_LINK)),
     route("tokens", account.tokens, "tokens", Need(VIEW, VIEW)),
     # One's own; that of another member asks for ADMIN.
     route("tokens/<int:token_id>/revoke", account.revoke_token, "revoke-token", Need(write=VIEW)),

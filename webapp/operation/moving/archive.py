@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from webapp.base import whole_files
+from webapp.base import disk
+from webapp.base.errors import ServiceError
 
 MANIFEST = "manifest.json"
 KIND = "headroom project"
@@ -24,7 +25,7 @@ MOST_MANIFEST = 16 << 20  # bytes
 DAMAGES = (OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
 
-class MovingError(RuntimeError):
+class MovingError(ServiceError):
     """A project cannot be exported or imported; the message says why in a sentence."""
 
 
@@ -80,14 +81,14 @@ class Writer:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Writer]:
-    """See `webapp.base.whole_files.writing`. Raises MovingError."""
+    """See `webapp.base.disk.writing`. Raises MovingError."""
     if not path.parent.is_dir():
         raise MovingError(f"There is no folder {path.parent}.")
     if path.is_dir():
         raise MovingError(f"{path} is a folder: name a file.")
     try:
         with (
-            whole_files.writing(path) as raw,
+            disk.writing(path) as raw,
             zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as file,
         ):
             yield Writer(file)

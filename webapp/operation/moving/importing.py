@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from webapp.base import whole_files
+from webapp.base import disk
 from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import Membership, Organisation, Project, User
 from webapp.identity.accounts.services import checked_name, checked_slug
@@ -116,8 +116,7 @@ def keep_name(person: Person, project: str) -> User:
 def _named(person: Person, named: Mapping[str, str]) -> User | None:
     if person.username not in named:
         return None
-    user = User.objects.filter(username=named[person.username]).first()
-    if user is None:
+    if (user := User.objects.filter(username=named[person.username]).first()) is None:
         raise MovingError(f"--person {person.username}: there is no account {named[person.username]} here.")
     return user
 
@@ -163,7 +162,7 @@ def import_project(
 def _import(
     reader: Reader, organisation: Organisation, slug: str | None, named: Mapping[str, str]
 ) -> Imported:
-    manifest, digest = reader.manifest, whole_files.sha256(reader.path)
+    manifest, digest = reader.manifest, disk.sha256(reader.path)
     staging.execute("SET LOCAL timezone = 'UTC'")
     staging.execute("SET LOCAL statement_timeout = 0")
     project = _project(reader, organisation, slug, digest)

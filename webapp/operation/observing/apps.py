@@ -7,7 +7,7 @@ class ObservingConfig(AppConfig):
 
     def ready(self) -> None:
         from observability import errors
-        from webapp.operation.observing import checks  # noqa: F401 (registers itself)
+        from webapp.operation.observing import exposition  # noqa: F401 (registers itself)
 
         errors.hide([settings.SECRET_KEY])
         errors.install()

@@ -3,6 +3,8 @@
 A worker's own /metrics: on a machine without a web server nobody else could say what its processes counted.
 
 What is so at this moment, asked of the database at each scrape: `webapp.reporting.status.status` and two counts.
+
+What is said at start of variables that cannot be used.
 """
 
 import logging
@@ -16,8 +18,9 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
 from django.core.handlers.wsgi import WSGIRequest
-from django.db import Error
+from django.db import Error as DatabaseError
 from django.db.models import Count, F, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.http import HttpRequest, HttpResponse
@@ -28,10 +31,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from webapp.base.code import code_version
-from webapp.base.disk import Disk
+from webapp.base.disk import Disk, code_version
 from webapp.base.metrics import COUNTED, SHARED_FOLDER
-from webapp.identity.audit.middleware import client_address
+from webapp.identity.audit.services import client_address
 from webapp.record.health.models import ClusterSeen
 from webapp.record.runs.models import Run
 from webapp.reporting.status.status import Status, Waiting, status_now
@@ -47,7 +49,7 @@ class State(Collector):
         """Without the database only that it is away."""
         try:
             return list(_gauges(status_now()))
-        except Error as error:
+        except DatabaseError as error:
             log.warning("metrics: the database does not answer: %s", type(error).__name__)
             return [_gauge("headroom_database_up", "Whether the database answers.", 0)]
 
@@ -151,8 +153,7 @@ def _labelled(name: str, said: str, label: str, counted: Mapping[str, float]) ->
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text form. 404 where nobody was let in by a variable, 401 or 403 for everybody else."""
-    refusal = refused(request)
-    if refusal is not None:
+    if (refusal := refused(request)) is not None:
         return refusal
     return HttpResponse(counted() + at_this_moment(), content_type=CONTENT_TYPE_LATEST)
 
@@ -215,8 +216,7 @@ PORT, HOST = "HEADROOM_METRICS_PORT", "HEADROOM_METRICS_HOST"
 
 def wanted_address() -> tuple[str, int] | None:
     """Host and port by the variables; None without a port. Raises ValueError."""
-    text = os.environ.get(PORT, "").strip()
-    if not text:
+    if not (text := os.environ.get(PORT, "").strip()):
         return None
     if not text.isdecimal() or not 0 <= int(text) < 65536:
         raise ValueError(f"{PORT} must be a port, not {text!r}")
@@ -246,3 +246,29 @@ class _Quiet(WSGIRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """A scrape is no news."""
+
+
+TAG = "headroom"
+LEAST_TOKEN = 16
+HINT = "docs/observability.md says who may read /metrics."
+
+
+@register(TAG)
+def metrics_door(**_: Any) -> list[CheckMessage]:
+    """Who may read /metrics must be clear, and must not be everybody."""
+    found: list[CheckMessage] = []
+    token = settings.METRICS_TOKEN
+    if token and (len(token) < LEAST_TOKEN or token != token.strip()):
+        said = (
+            f"HEADROOM_METRICS_TOKEN must have at least {LEAST_TOKEN} characters, and no space around them."
+        )
+        found.append(Error(said, hint=HINT, id="headroom.E011"))
+    try:
+        networks_of(settings.METRICS_ALLOW)
+    except ValueError as error:
+        found.append(Error(f"HEADROOM_METRICS_ALLOW: {error}.", hint=HINT, id="headroom.E012"))
+    try:
+        wanted_address()
+    except ValueError as error:
+        found.append(Error(f"{error}.", hint=HINT, id="headroom.E013"))
+    return found

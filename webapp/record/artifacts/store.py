@@ -28,9 +28,8 @@ from django.db.models import Q, QuerySet, Sum
 
 from training.checkpoint_store import open_store
 from training.checkpoints import CheckpointError
-from webapp.base.disk import bytes_in_words, check_room
+from webapp.base.disk import bytes_in_words, check_room, sha256
 from webapp.base.errors import Conflict, InvalidInput, NotFound
-from webapp.base.whole_files import sha256
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.artifacts.models import Artifact

@@ -112,14 +112,12 @@ def rest_of_tail(kept_end: Sequence[str], tail: str) -> list[str]:
 
     Where the two do not meet, a line says that something is missing.
     """
-    lines = clean_lines(tail)
-    if not lines:
+    if not (lines := clean_lines(tail)):
         return []
     if not kept_end:
         is_cut = len(tail.encode()) >= FULL_TAIL_BYTES or len(lines) >= FULL_TAIL_LINES
         return [BEGIN_MISSING, *lines] if is_cut else lines
-    end = _end_of_last(kept_end[-MATCHED:], lines)
-    if end is not None:
+    if (end := _end_of_last(kept_end[-MATCHED:], lines)) is not None:
         return lines[end:]
     whole = lines if tail.endswith("\n") else lines[:-1]
     known = _end_of_last(whole[1:][-MATCHED:] or whole, kept_end)  # a tail may begin in a line

@@ -121,8 +121,7 @@ def last_error_of(run: Run) -> list[Line]:
     """The end of a failed or lost run's log that tells why; empty for others, and where nothing was kept."""
     if run.state not in (State.FAILED, State.LOST):
         return []
-    attempt = Attempt.objects.filter(run=run, number=run.attempt_number).first()
-    if attempt is None:
+    if (attempt := Attempt.objects.filter(run=run, number=run.attempt_number).first()) is None:
         return []
     lines = Kept(attempt).newest(ERROR_FROM)
     said = error_lines([line.text for line in lines])

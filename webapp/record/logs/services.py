@@ -93,8 +93,7 @@ def _count(file: BinaryIO, length: int) -> tuple[int, int]:
     """Go on by some `length` bytes, to the end of a line: (bytes, lines)."""
     done, lines = 0, 0
     while done < length:
-        piece = file.read(min(COUNTED_AT_ONCE, length - done))
-        if not piece:
+        if not (piece := file.read(min(COUNTED_AT_ONCE, length - done))):
             break
         done, lines = done + len(piece), lines + piece.count(b"\n")
     rest = file.readline(COUNTED_AT_ONCE)
@@ -124,8 +123,7 @@ def follow() -> int:
     """
     followed = _followed()
     _read(followed)
-    new = [one for one in followed if one.piece is not None]
-    if new:
+    if new := [one for one in followed if one.piece is not None]:
         _clean(new)
         _store(new)
     done = [one for one in followed if one.is_over and one.piece is None]
@@ -255,8 +253,7 @@ def _close(one: Followed) -> None:
 def _add_rest_of_tail(row: JobLog) -> None:
     tail = Attempt.objects.values_list("log_tail", flat=True).get(pk=row.pk)
     newest = row.chunks.order_by("-first_line").first()
-    rest = rest_of_tail(_end_of(row.chunks.all()), tail)
-    if rest:
+    if rest := rest_of_tail(_end_of(row.chunks.all()), tail):
         _put(add_lines(row, newest, rest))
         _keep_bound(row)
 

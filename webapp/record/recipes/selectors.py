@@ -34,8 +34,7 @@ def recipes_of(project: Project) -> QuerySet[Recipe]:
 
 def recipe_by_slug(project: Project, slug: str) -> Recipe:
     """The recipe, annotated as in `recipes_of`. Raises NotFound."""
-    recipe = recipes_of(project).filter(slug=slug).first()
-    if recipe is None:
+    if (recipe := recipes_of(project).filter(slug=slug).first()) is None:
         raise NotFound(f"There is no recipe {slug}.")
     return recipe
 

@@ -148,8 +148,7 @@ def parse_config(config: Mapping[str, Any]) -> RecipeConfig:
 
 def _append(recipe: Recipe, parsed: RecipeConfig, message: str, user: User | None) -> tuple[Revision, bool]:
     digest = content_hash(parsed)
-    existing = recipe.revisions.filter(content_hash=digest).first()
-    if existing is not None:
+    if (existing := recipe.revisions.filter(content_hash=digest).first()) is not None:
         return existing, False
     last = recipe.revisions.aggregate(last=Max("number"))["last"] or 0
     revision = Revision.objects.create(

@@ -4,8 +4,13 @@ Taking away is a rename into a folder of the same file system, at once or not at
 time, and may be interrupted.
 
 Which checkpoints of an ended run may go. Pure: of what lies in its folder, its end, and the policy.
+
+Copies in the checkpoint store (`training.checkpoint_store`) of what the clean-up has taken out of run folders.
+
+Stored logs and responses of runs that ended long ago: what is kept of them, and taking the rest away.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -15,11 +20,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models import QuerySet
 
+from training.checkpoint_store import open_store
+from training.checkpoints import MARKER, CheckpointError
+from webapp.identity.accounts.models import Project
+from webapp.record.logs.models import JobLog
 from webapp.record.retention.models import RetentionPolicy
-from webapp.record.runs.models import State
+from webapp.record.runs.models import Run, State
+from webapp.record.runs.states import ENDED
+from webapp.record.samples.models import SampleFile
+from webapp.record.samples.store import remove_file
 
-MARKER = "COMPLETE"
 REMOVED = ".removed"
 NAME = re.compile(r"step-(\d{1,12})(?:\.(\d{1,6}))?")
 LEFT_OVER = re.compile(r"\..*\.partial|(damaged|stale)-step-.*")
@@ -173,3 +185,80 @@ def could_ever_go(run: Ended, left: Sequence[Kept]) -> bool:
     """Whether looking again later can find anything."""
     whole = [kept for kept in left if kept.step is not None]
     return len(whole) < len(left) or len(whole) > (1 if run.state == State.SUCCEEDED else 0)
+
+
+log = logging.getLogger(__name__)
+
+TAKEN = re.compile(r"(?P<run>.+?)-(?P<name>step-\d+(?:\.\d+)?)(?:-\d+)?")  # as `folders.take_away` names them
+
+
+def remove_copy(folder: Path) -> bool:
+    """Remove the store's copy of what `folder` was, which still has its marker; False: the store has to be asked again.
+
+    A run that goes on meanwhile is left alone: its driver keeps the store as it keeps its folder.
+    """
+    found = TAKEN.fullmatch(folder.name)
+    if found is None or not Run.objects.filter(pk=found["run"], state__in=ENDED).exists():
+        return True
+    try:
+        if (store := open_store(found["run"])) is None:
+            return True
+        there = store.marker(found["name"])
+        if there is None or there == _marker(
+            folder
+        ):  # without one: half of it, of a removal that was interrupted
+            store.remove(found["name"])
+    except CheckpointError as error:
+        log.warning("the copy of %s of run %s stays for now: %s", found["name"], found["run"], error)
+        return False
+    return True
+
+
+def _marker(folder: Path) -> bytes:
+    try:
+        return (folder / MARKER).read_bytes()
+    except OSError:
+        return b""
+
+
+MOST_FILES = 200  # at a time
+MOST_LOGS = 200  # at a time
+
+
+def old_samples(project: Project, policy: RetentionPolicy, now: datetime) -> QuerySet[SampleFile]:
+    """Those that the policy lets go, of runs that ended as long ago as logs that go; none with `log_days` 0."""
+    if not policy.log_days:
+        return SampleFile.objects.none()
+    before = now - timedelta(days=policy.log_days)
+    found = SampleFile.objects.filter(
+        run__project=project, run__state__in=ENDED, run__ended_at__lt=before, size__gt=0
+    )
+    return found.exclude(run__tags__contains=[KEEP_TAG])
+
+
+def drop_old_samples(project: Project, policy: RetentionPolicy, now: datetime) -> int:
+    """Remove the files of some of them; returns how many."""
+    found = list(old_samples(project, policy, now).only("run_id", "kind", "step")[:MOST_FILES])
+    for file in found:
+        remove_file(file.run_id, file.kind, file.step)
+    return SampleFile.objects.filter(pk__in=[file.pk for file in found]).update(size=0)
+
+
+def old_logs(project: Project, policy: RetentionPolicy, now: datetime) -> QuerySet[JobLog]:
+    """Those that the policy lets go; none with `log_days` 0."""
+    if not policy.log_days:
+        return JobLog.objects.none()
+    before = now - timedelta(days=policy.log_days)
+    found = JobLog.objects.filter(
+        attempt__run__project=project, attempt__state__in=ENDED, attempt__ended_at__lt=before, closed_at__isnull=False,
+        lines__gt=0,
+    )  # fmt: skip
+    return found.exclude(attempt__run__tags__contains=[KEEP_TAG])
+
+
+def drop_old_logs(project: Project, policy: RetentionPolicy, now: datetime) -> int:
+    """Delete some of them; returns how many. The row stays, empty, so that they are not read anew."""
+    ids = list(old_logs(project, policy, now).values_list("pk", flat=True)[:MOST_LOGS])
+    for row in JobLog.objects.filter(pk__in=ids):
+        row.chunks.all().delete()
+    return JobLog.objects.filter(pk__in=ids).update(lines=0, size=0)

@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from webapp.identity.accounts.models import Project
 from webapp.record.retention import folders
-from webapp.record.retention.ended import old_logs, old_samples
-from webapp.record.retention.folders import KEEP_TAG, Ended, Going, going
+from webapp.record.retention.folders import KEEP_TAG, Ended, Going, going, old_logs, old_samples
 from webapp.record.retention.models import DiskWatch, Looked, RetentionPolicy
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED

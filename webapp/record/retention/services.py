@@ -12,15 +12,20 @@ from django.utils import timezone
 
 from webapp.base.disk import Disk, bytes_in_words, disk_now, low_words
 from webapp.base.errors import InvalidInput
-from webapp.identity.accounts.events import notify
-from webapp.identity.accounts.models import Membership, Organisation, Project, Role, User
+from webapp.identity.accounts.models import Membership, Organisation, Project, Role, User, notify
 from webapp.identity.audit.services import record
 from webapp.record.retention import folders
-from webapp.record.retention.ended import drop_old_logs, drop_old_samples
-from webapp.record.retention.folders import LOST_GRACE, Going, could_ever_go, going
+from webapp.record.retention.folders import (
+    LOST_GRACE,
+    Going,
+    could_ever_go,
+    drop_old_logs,
+    drop_old_samples,
+    going,
+    remove_copy,
+)
 from webapp.record.retention.models import DiskWatch, Looked, RetentionPolicy
 from webapp.record.retention.selectors import ended, ended_runs, is_disk_low, not_lately_looked_at, size_of
-from webapp.record.retention.stored import remove_copy
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 
@@ -90,8 +95,7 @@ def _clean_project(policy: RetentionPolicy, until: float) -> int:
         count += len(taken)
         if taken and is_low:
             _delete_taken(until)
-            is_low = watch_disk()
-            if not is_low:
+            if not (is_low := watch_disk()):
                 break
     return count
 
@@ -157,8 +161,7 @@ def _delete_taken(until: float) -> None:
 
 def watch_disk() -> bool:
     """Look at the disk, write it down, and tell admins once when it has become low. Whether it is low."""
-    disk = disk_now()
-    if disk is None:
+    if (disk := disk_now()) is None:
         return is_disk_low()
     now = timezone.now()
     DiskWatch.objects.bulk_create(

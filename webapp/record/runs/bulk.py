@@ -10,13 +10,13 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from webapp.base.amounts import whole_in
+from webapp.base.claims import checked_key
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.base.once import checked_key
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission
 from webapp.identity.audit.services import record_each
-from webapp.record.runs import deleting, launch, lifecycle
+from webapp.record.runs import editing, launch, lifecycle
 from webapp.record.runs.bounds import MAX_TAGS, clean_tag
 from webapp.record.runs.editing import change_run, cleaned
 from webapp.record.runs.models import BulkAction, Run, State
@@ -140,8 +140,7 @@ def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
     if action not in ACTIONS:
         raise InvalidInput("action", f"action must be one of {', '.join(ACTIONS)}.")
     checked_key(key, "key", 64)
-    ids = [pk for pk in dict.fromkeys(run_ids) if pk]
-    if not ids:
+    if not (ids := [pk for pk in dict.fromkeys(run_ids) if pk]):
         raise InvalidInput("runs", "runs: tick at least one run.")
     if len(ids) > most_for(action):
         raise InvalidInput("runs", f"runs: at most {most_for(action):,} at a time; narrow the filter.")
@@ -209,13 +208,13 @@ def _try(done: str, service: Callable[[], Run]) -> Outcome:
 
 
 def _delete(run: Run, user: User) -> Outcome:
-    return _try("deleted", lambda: deleting.delete_run(run, user=user))
+    return _try("deleted", lambda: editing.delete_run(run, user=user))
 
 
 def _restore(run: Run, user: User) -> Outcome:
     if run.deleted_at is None:
         return Outcome("was not deleted")
-    return _try("restored", lambda: deleting.restore_run(run, user=user))
+    return _try("restored", lambda: editing.restore_run(run, user=user))
 
 
 def _change(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:

@@ -201,8 +201,7 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
         raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
     unique = _without_repeats(records)
     # One writer a run at a time: parallel batches cannot deadlock over series and points.
-    current = _HELD.first(run=run.pk)
-    if current is None:
+    if (current := _HELD.first(run=run.pk)) is None:
         raise NotFound(f"There is no run {run.pk}.")
     ensure_attempts(current, _first_uses(unique))
     accepted, has_evaluations, left_out = _insert(current, unique)
@@ -291,8 +290,7 @@ def _series_names(record: Record) -> Iterator[str]:
 def _refuse_other_content(run: Run) -> None:
     with connection.cursor() as cursor:
         cursor.execute(FIND_CONFLICT, {"run": run.pk})
-        row = cursor.fetchone()
-        if row is None:
+        if (row := cursor.fetchone()) is None:
             return
         cursor.execute("SELECT attempt, seq FROM incoming_record WHERE position = %s", row)
         raise _conflict(row[0], *cursor.fetchone())

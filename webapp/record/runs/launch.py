@@ -17,8 +17,8 @@ from observability import tracing
 from observability.context import bound
 from stack import environment
 from training.recipe import RecipeError, parse_recipe, resolve
+from webapp.base.claims import body_digest, check_same, checked_key, once
 from webapp.base.errors import Conflict, InvalidInput, NoRoom
-from webapp.base.once import body_digest, check_same, checked_key, once
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import hand_to_job
@@ -359,8 +359,7 @@ def _record(verb: str, run: Run, user: User | None, **detail: Any) -> None:
 
 
 def revision_of(project: Project, slug: str, number: int | None) -> Revision:
-    found = find_revision(project, slug, number)
-    if found is not None:
+    if (found := find_revision(project, slug, number)) is not None:
         return found
     if number is not None and find_revision(project, slug, None) is not None:
         raise InvalidInput("revision", f"The recipe {slug} has no revision {number}.")

@@ -84,8 +84,7 @@ def launch_set(wanted: RunSet, *, user: User | None, project: Project) -> list[L
 
 
 def _newest(project: Project, slug: str) -> Revision:
-    found = find_revision(project, slug, None)
-    if found is None:
+    if (found := find_revision(project, slug, None)) is None:
         raise InvalidInput("recipes", f"There is no recipe {slug}.")
     return found
 

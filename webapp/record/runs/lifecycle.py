@@ -323,8 +323,7 @@ def retry_failed(alive: Collection[str]) -> int:
 
     `alive`: submission ids of the jobs that Ray has, which are taken back instead.
     """
-    rows = [row for row in _candidates() if row[5] not in alive]
-    if not rows:
+    if not (rows := [row for row in _candidates() if row[5] not in alive]):
         return 0
     now, wanted, due = timezone.now(), [], {}
     for run_id, attempt, retries, limit, message, _ in rows:

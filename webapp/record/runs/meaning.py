@@ -281,16 +281,14 @@ def _checked(run: Run, meaning: Meaning) -> Meaning:
 
 
 def _known(run: Run, field: str, given: str) -> str:
-    found = stored_name(run, given)
-    if found is None:
+    if (found := stored_name(run, given)) is None:
         raise InvalidInput(field, f"This run has no metric {given[:250]}.")
     return found
 
 
 def _check_values(run: Run, field: str, metric: str, holds: Q, in_words: str) -> None:
     points = Point.objects.filter(series__run=run, series__metric=metric)
-    outside = points.exclude(holds).order_by("attempt", "seq").first()
-    if outside is not None:
+    if (outside := points.exclude(holds).order_by("attempt", "seq").first()) is not None:
         hint = ", unless it is in percent" if "and 1" in in_words and outside.value > 1 else ""
         raise InvalidInput(field, f"{metric} is {outside.value:g} at step {outside.step}: {in_words}{hint}.")
 

@@ -99,8 +99,7 @@ def longest_overhead(project: int) -> float | None:
     """Hours by the clock for an hour of training, of the slowest of the project's newest runs that ended well; None
     without any. Two queries, remembered for OVERHEAD_SECONDS."""
     key = f"longest-overhead-{project}"
-    known = cache.get(key)
-    if known is None:
+    if (known := cache.get(key)) is None:
         known = max(overheads_of(measured_runs(project)), default=0.0)
         cache.set(key, known, OVERHEAD_SECONDS)
     return known or None

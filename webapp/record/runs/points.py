@@ -36,18 +36,18 @@ WITH chosen AS MATERIALIZED (
 class CurvePoint(NamedTuple):
     """One value of a series with all its x-axes."""
 
+    attempt: int
+    seq: int
     step: int
+    time: datetime
     device_hours: float | None
     flops: float | None
     tokens: float | None
     value: float
     stderr: float | None
-    attempt: int
-    seq: int
-    time: datetime
 
 
-COLUMNS = 'p.step, p.device_hours, p.flops, p.tokens, p.value, p.stderr, p.attempt, p.seq, p."time"'  # of a CurvePoint
+COLUMNS = ", ".join(f'p."{name}"' for name in CurvePoint._fields)
 _ROWS = f"""{CHOSEN}
 SELECT chosen.run_id, {COLUMNS} FROM chosen JOIN runs_effective_point AS p ON p.series_id = chosen.id
 """  # nosec B608  # constants; values are parameters

@@ -278,8 +278,7 @@ def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned]
     """
     with connection.cursor() as cursor:
         cursor.execute(_ENDS, {"run": run.pk, "metrics": list(metrics)})
-        ends = cursor.fetchall()
-        if not ends:
+        if not (ends := cursor.fetchall()):
             return {}, 1
         stride = stride_for(max(step for _, _, step, _, _ in ends))
         parameters: dict[str, Any] = {

@@ -38,7 +38,7 @@ from training.checkpoint_store import URL as STORE_URL
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
-from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.record.alarm_rules import rules_by_name
 from webapp.record.runs.models import Attempt, Point, Record, Run, Series, State, Transition
 from webapp.record.runs.points import PASS_RATE
 from webapp.record.runs.states import DRIVER, ENDED
@@ -115,8 +115,7 @@ def run_by_id(project: Project, run_id: str, *, deleted: bool = False) -> Run:
     Raises NotFound, also for a run of another project.
     """
     wanted = _RUN_OR_DELETED if deleted else _RUN_OF_PROJECT
-    run = wanted.first(project=project.pk, run=run_id)
-    if run is None:
+    if (run := wanted.first(project=project.pk, run=run_id)) is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
 
@@ -287,8 +286,7 @@ def asked_of_a_client() -> float:
 
 def reporting_runs() -> int:
     """How many running runs have spoken lately; counted at most every few seconds in each process."""
-    known = cache.get(_KEY)
-    if known is None:
+    if (known := cache.get(_KEY)) is None:
         known = count_reporting_runs()
         cache.set(_KEY, known, timeout=LOOK_SECONDS)
     return known

@@ -5,8 +5,7 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Lower
 
-from webapp.record.runs.filtering.config_values import json_at
-from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path
+from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path, json_at
 
 DEFAULT_SORT = "-created"
 # Name -> what is compared; where it is missing, the run comes last in either direction.

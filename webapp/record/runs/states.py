@@ -1,7 +1,7 @@
-"""Which state may follow which, and the one place that changes a state: a conditional UPDATE with its Transition row.
+r"""Which state may follow which, and the one place that changes a state: a conditional UPDATE with its Transition row.
 
     draft --> queued --> submitting --> starting --> running --> succeeded | failed | lost
-                \\____________\\____________\\___________\\--> stopping --> cancelled
+                \____________\____________\___________\--> stopping --> cancelled
 
 A queued run is cancelled at once. A driver may report before its dispatch is marked done, so every state before
 `running` may go there. A lost run that speaks again runs again, and one whose job Ray still has starts again. A resume
@@ -189,8 +189,7 @@ def queue_next_attempts(
 
     Returns the runs that exactly this call queued. A retry counts as one; anything else counts them from 0 again.
     """
-    rows = list(wanted)
-    if not rows:
+    if not (rows := list(wanted)):
         return set()
     values: dict[str, Any] = {
         "runs": [run_id for run_id, _, _ in rows],

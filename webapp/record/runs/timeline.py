@@ -125,14 +125,12 @@ def spans_in(step: int, ended: float, values: Mapping[str, float]) -> list[Span]
         return _one_after_the_other(step, ended - values[VERL_STEP], values)
     spans = []
     for name, lane in OURS.items():
-        seconds = values.get(f"perf/{name}_seconds")
-        if seconds is not None:
+        if (seconds := values.get(f"perf/{name}_seconds")) is not None:
             began = ended - values.get(f"perf/{name}_ago_seconds", 0.0) - seconds
             spans.append(Span(lane, name, step, began, seconds))
     if STEP in values and IDLE in values:
         waited = values[STEP] * values[IDLE]
-        update = next((span for span in spans if span.lane == TRAINER), None)
-        if update is None:
+        if (update := next((span for span in spans if span.lane == TRAINER), None)) is None:
             update = Span(TRAINER, "update", step, ended - values[STEP] + waited, values[STEP] - waited)
             spans.append(update)
         spans.append(Span(TRAINER, "wait", step, update.began - waited, waited))
@@ -233,8 +231,7 @@ def lines_of(run: Run, figures: Sequence[Figure]) -> dict[str, Line]:
     that what is drawn of a whole stretch never moves."""
     with connection.cursor() as cursor:
         cursor.execute(_ENDS, {"run": run.pk, "metrics": [one.metric for one in figures]})
-        ends = cursor.fetchall()
-        if not ends:
+        if not (ends := cursor.fetchall()):
             return {}
         start: datetime = min(
             [first for _, _, first, _, _ in ends] + ([run.started_at] if run.started_at else [])

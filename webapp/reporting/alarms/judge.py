@@ -4,19 +4,19 @@ Alarms in words, for pages and the API. Pure functions of a stored alarm and its
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from headroom.adapters.naming import SYSTEM
-from webapp.record.alarm_rules.rules import Comparison, Rule, rules_by_name
+from webapp.record.alarm_rules import Comparison, Rule, rules_by_name
 from webapp.record.runs.sampling import stride_for
 from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves import words
 
-Mark = tuple[int, float | None]
+Mark = list[int | float | None]
 
 
 @dataclass(frozen=True)
@@ -32,36 +32,15 @@ class Watched:
         return Watched(self.steps[known], self.values[known])
 
 
-@dataclass(frozen=True)
-class Finding:
-    """An alarm that a series gives. Steps are those of its newest episode; `times` counts the episodes.
-
-    threshold, value (the worst of the episode) and latest are in units of the metric, None for values that are not
-    finite. `marks` are the worst alarming points of each stride of steps: what a thinned chart must still show.
-    """
-
-    rule: str
-    metric: str
-    level: str
-    active: bool
-    threshold: float | None
-    value: float | None
-    latest: float | None
-    first_step: int
-    last_step: int
-    times: int
-    marks: list[Mark] = field(default_factory=list)
-
-
-def judge_all(rules: Iterable[Rule], series: Mapping[str, Watched]) -> list[Finding]:
+def judge_all(rules: Iterable[Rule], series: Mapping[str, Watched]) -> list[Alarm]:
     """At most one finding a rule."""
     found = [judge(rule, series[rule.metric]) for rule in rules if rule.metric in series]
     found += [_judge_any(rule, series) for rule in rules if "*" in rule.metric]
     return [finding for finding in found if finding is not None]
 
 
-def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Finding | None:
-    """What the rule says of one series; None where it never alarmed."""
+def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Alarm | None:
+    """What the rule says of one series, as a row of no run yet; None where it never alarmed."""
     series = watched if rule.comparison is Comparison.NOT_FINITE else watched.finite()
     limit = limit_of(rule, series.values)
     if limit is None and rule.comparison is not Comparison.NOT_FINITE:
@@ -69,11 +48,10 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Finding | 
     beyond = is_beyond(rule.comparison, series.values, limit)
     if rule.comparison.relative:
         beyond[: rule.early] = False  # what makes the median is not judged by it
-    episodes = episodes_of(beyond, rule.records)
-    if not episodes:
+    if not (episodes := episodes_of(beyond, rule.records)):
         return None
     first, stop = episodes[-1]
-    return Finding(
+    return Alarm(
         rule=rule.name,
         metric=metric or rule.metric,
         level=rule.level,
@@ -88,7 +66,7 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Finding | 
     )
 
 
-def _judge_any(rule: Rule, series: Mapping[str, Watched]) -> Finding | None:
+def _judge_any(rule: Rule, series: Mapping[str, Watched]) -> Alarm | None:
     """Of all metrics that it means the finding that matters most: active before over, then the longest ago."""
     meant = sorted(metric for metric in series if fnmatchcase(metric, rule.metric))
     found = [judge(rule, series[metric], metric) for metric in meant]
@@ -124,14 +102,14 @@ def _worst(comparison: Comparison, values: np.ndarray) -> float:
 
 
 def _marks(comparison: Comparison, series: Watched, episodes: list[tuple[int, int]]) -> list[Mark]:
-    """The worst point of each stride in which an episode has one."""
+    """The worst point of each stride in which an episode has one: what a thinned chart must still show."""
     inside = np.concatenate([np.arange(first, stop) for first, stop in episodes])
     steps, values = series.steps[inside], series.values[inside]
     strides = steps // stride_for(int(series.steps.max()))
     order = np.lexsort((-values if comparison.upwards else values, strides))
     _, first_of_stride = np.unique(strides[order], return_index=True)
     chosen = order[first_of_stride]
-    return [(int(steps[i]), _plain(values[i])) for i in chosen]
+    return [[int(steps[i]), _plain(values[i])] for i in chosen]
 
 
 def _plain(value: float | None) -> float | None:

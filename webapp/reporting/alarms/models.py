@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from webapp.record.alarm_rules.rules import Level
+from webapp.record.alarm_rules import Level
 from webapp.record.runs.models import Run
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from django.db import connection
 
-from webapp.record.alarm_rules.rules import ANY_METRIC, Level, rules_by_name
+from webapp.record.alarm_rules import ANY_METRIC, Level, rules_by_name
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.judge import Watched
 from webapp.reporting.alarms.models import Alarm

@@ -1,9 +1,7 @@
 """Judging a run anew and storing what was found. The points are the truth; alarms follow from all of them each time,
 so that repeated, late and superseded records need no care."""
 
-from dataclasses import asdict
 from datetime import timedelta
-from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, F, When
@@ -11,9 +9,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from webapp.base.claims import take_turns
-from webapp.record.alarm_rules.rules import rules, watched_metrics
+from webapp.record.alarm_rules import rules, watched_metrics
 from webapp.record.runs.models import Run
-from webapp.reporting.alarms.judge import Finding, judge_all
+from webapp.reporting.alarms.judge import judge_all
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import alarms_of, watched_series
 
@@ -62,11 +60,10 @@ def judge_all_anew() -> int:
     return Run.objects.filter(series__isnull=False).distinct().update(alarms_wanted_at=timezone.now())
 
 
-def _store(run_id: str, findings: list[Finding]) -> bool:
+def _store(run_id: str, findings: list[Alarm]) -> bool:
     """Bring the run's rows in line with the findings. True where a row changed."""
     known = {alarm.rule: alarm for alarm in Alarm.objects.filter(run=run_id)}
-    gone = known.keys() - {finding.rule for finding in findings}
-    if gone:
+    if gone := known.keys() - {finding.rule for finding in findings}:
         Alarm.objects.filter(run=run_id, rule__in=gone).delete()
     changed = [row for row in (_row(run_id, f, known.get(f.rule)) for f in findings) if row is not None]
     Alarm.objects.bulk_create(
@@ -75,11 +72,11 @@ def _store(run_id: str, findings: list[Finding]) -> bool:
     return bool(gone or changed)
 
 
-def _row(run_id: str, finding: Finding, known: Alarm | None) -> Alarm | None:
+def _row(run_id: str, finding: Alarm, known: Alarm | None) -> Alarm | None:
     """The row as it must be stored; None where the known one says the same."""
-    values: dict[str, Any] = asdict(finding) | {"marks": [list(mark) for mark in finding.marks]}
-    if known is not None and all(getattr(known, name) == values[name] for name in FIELDS):
+    if known is not None and all(getattr(known, name) == getattr(finding, name) for name in FIELDS):
         return None
     same_episode = known is not None and known.first_step == finding.first_step
-    raised_at = known.raised_at if known is not None and same_episode else timezone.now()
-    return Alarm(run_id=run_id, raised_at=raised_at, **values)
+    finding.run_id = run_id
+    finding.raised_at = known.raised_at if known is not None and same_episode else timezone.now()
+    return finding

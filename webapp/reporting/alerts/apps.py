@@ -7,7 +7,7 @@ class AlertsConfig(AppConfig):
     name = "webapp.reporting.alerts"
 
     def ready(self) -> None:
-        from webapp.identity.accounts.events import noticed
+        from webapp.identity.accounts.models import noticed
 
         noticed.connect(on_noticed)
 

@@ -74,8 +74,7 @@ def claim(now: datetime | None = None) -> list[Delivery]:
     """
     now = now or timezone.now()
     free = Delivery.objects.filter(due(now)).select_for_update(skip_locked=True, of=("self",))
-    first = free.order_by("next_at", "created_at").first()
-    if first is None:
+    if (first := free.order_by("next_at", "created_at").first()) is None:
         return []
     rows = [first]
     if first.held:
@@ -183,8 +182,7 @@ def deliver_due(*, seconds: float = 40.0, now: datetime | None = None) -> int:
     """Send until nothing is due or the time is over; returns how many messages went out or failed."""
     until, done = time.monotonic() + seconds, 0
     while time.monotonic() < until:
-        rows = claim(now)
-        if not rows:
+        if not (rows := claim(now)):
             break
         deliver(rows)
         done += 1

@@ -12,13 +12,13 @@ import numpy as np
 from django.db import connection
 
 from scaling.course import Course
-from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.record.alarm_rules import rules_by_name
 from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import ENDED
 from webapp.reporting.alarms import judge as alarm_words
 from webapp.reporting.alarms.models import Alarm
-from webapp.reporting.alerts import band
+from webapp.reporting.alerts import conditions
 from webapp.reporting.alerts.conditions import (
     COMPARISONS,
     AlarmCondition,
@@ -30,10 +30,10 @@ from webapp.reporting.alerts.conditions import (
     StateCondition,
 )
 from webapp.science.curves import fitting, words
-from webapp.science.curves.axes import DEFAULT_METRIC
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record.recalibrating import record_of
 from webapp.science.curves.run.history import whole_fits
+from webapp.science.curves.words import DEFAULT_METRIC
 from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.models import Outcome
 
@@ -252,12 +252,14 @@ def _left_band(condition: FitCondition, data: RunData) -> list[Event]:
     points = sorted(
         (p for p in data.points(DEFAULT_METRIC) if p.device_hours), key=lambda p: p.device_hours or 0.0
     )
-    known = [band.known_from(*one) for one in zip(data.fits, data.forecasts, strict=True)]
+    known = [conditions.known_from(*one) for one in zip(data.fits, data.forecasts, strict=True)]
     x = np.array([point.device_hours for point in points], float)
     y = np.array([point.value for point in points], float)
     stderr = np.array([point.stderr or 0.0 for point in points], float)
     found = []
-    for left in band.departures(x, y, stderr, [one for one in known if one is not None], condition.in_a_row):
+    for left in conditions.departures(
+        x, y, stderr, [one for one in known if one is not None], condition.in_a_row
+    ):
         point = points[left.counted]
         says = (
             f"the actual left the band {'downwards' if left.below else 'upwards'}: pass rate {words.rate(point.value)} "

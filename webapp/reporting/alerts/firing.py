@@ -3,7 +3,7 @@
 Only the worker calls this. What changed is seen by the run's version, which grows with records, states, fits and
 alarms; so no hint is needed, and a round that was missed is made up by the next one.
 
-Telling a person something: other parts call `webapp.identity.accounts.events.notify`, and know nothing of mail,
+Telling a person something: other parts call `webapp.identity.accounts.models.notify`, and know nothing of mail,
 hooks and quiet hours.
 """
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from webapp.base.times import utc
+from webapp.base.formats import utc
 
 MOST_SHOWN = 20
 SIGNATURE = "X-Headroom-Signature"

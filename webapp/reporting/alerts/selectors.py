@@ -52,8 +52,7 @@ def _problem(rule: AlertRule) -> str:
 def rule_by_id(user: User, project: Project, rule_id: int) -> AlertRule:
     """A rule of the project's or of the user's own. Raises NotFound."""
     visible = AlertRule.objects.filter(Q(owner=None) | Q(owner=user), project=project, pk=rule_id)
-    rule = visible.prefetch_related("channels").first()
-    if rule is None:
+    if (rule := visible.prefetch_related("channels").first()) is None:
         raise NotFound("There is no such rule.")
     return rule
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from webapp.identity.accounts.models import Project
-from webapp.record.alarm_rules.rules import Comparison, Level, rules_by_name
+from webapp.record.alarm_rules import Comparison, Level, rules_by_name
 from webapp.record.runs.models import Attempt, Point, Run, Summary
 from webapp.record.runs.selectors import PASS_RATE
 from webapp.reporting.alarms import judge as alarm_words

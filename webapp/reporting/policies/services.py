@@ -74,8 +74,7 @@ def set_run_policy(runs: Iterable[Run], actions: Mapping[str, str]) -> None:
 
     Raises InvalidInput. Call it in the transaction of the launch, which has asked for the permission.
     """
-    wanted = checked(actions)
-    if wanted:
+    if wanted := checked(actions):
         rows = [RunPolicy(run=run, actions=wanted) for run in runs]
         RunPolicy.objects.bulk_create(rows, ignore_conflicts=True)
 

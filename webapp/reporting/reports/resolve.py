@@ -114,8 +114,7 @@ def _table(project: Project, ask: Ask) -> Payload:
 
 def _leaderboard(project: Project, ask: Ask) -> list[Payload]:
     task, model = (ask.fields.get(key, "") for key in ("task", "model"))
-    groups = leaderboard(project, published=False, task=task, model=model)
-    if not groups:
+    if not (groups := leaderboard(project, published=False, task=task, model=model)):
         raise NotFound("no run of this task and model has been fitted yet.", field="task")
     head = ["Rank", "Recipe", "Pass rate", "Best with", "Forecast ceiling", "Eq. 1's A", "Seeds"]
     return [
@@ -181,8 +180,7 @@ def _pass_rate(state: Payload) -> tuple[str, str, str]:
 
 
 def _forecast(state: Payload) -> tuple[str, str, str]:
-    found = state["forecast"]
-    if found is None:
+    if (found := state["forecast"]) is None:
         return "Forecast at the budget", "–", "no forecast, or no budget"
     ends = (found["lo"], found["hi"])
     at = f"at {words.amount(found['at'])} device-hours"

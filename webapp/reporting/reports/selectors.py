@@ -117,8 +117,7 @@ def written_by(rows: QuerySet[Any], user: User) -> set[str]:
 def report_by_id(project: Project, key: str) -> Report:
     """A report of this project. Raises NotFound, also for one of another project."""
     rows = Report.objects.select_related("project", "created_by", "saved_by")
-    found = rows.filter(project=project, pk=key).first()
-    if found is None:
+    if (found := rows.filter(project=project, pk=key).first()) is None:
         raise NotFound(f"There is no report {key}.")
     return found
 

@@ -184,8 +184,7 @@ def unpublish(report: Report, *, user: User) -> int:
     """Withdraw every published version: readers and links see it no more. How many there were; safe to repeat."""
     require_owner(report, user)
     open_ones = Publication.objects.filter(report=report, withdrawn_at=None)
-    count = open_ones.update(withdrawn_at=timezone.now(), withdrawn_by=user)
-    if count:
+    if count := open_ones.update(withdrawn_at=timezone.now(), withdrawn_by=user):
         record(
             "report.unpublished",
             actor=user,
@@ -221,8 +220,7 @@ def create_link(report: Report, *, user: User, days: int | None) -> str:
 
 
 def _title(title: str) -> str:
-    title = " ".join(title.split())
-    if not title:
+    if not (title := " ".join(title.split())):
         raise InvalidInput("title", "A title is required.")
     if len(title) > LONGEST_TITLE:
         raise InvalidInput("title", f"The title must have at most {LONGEST_TITLE} characters.")

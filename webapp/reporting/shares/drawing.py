@@ -277,8 +277,7 @@ def _comparison_bands(fit: Payload, index: int) -> list[Band]:
 def x_range(scale: str, lines: Sequence[Line], points: Sequence[Points]) -> tuple[float, float]:
     """From the first to the last x that is drawn, with a little room; (0.01, 1) where there is none."""
     drawn: list[Line | Points] = [*lines, *points]
-    xs = [x for each in drawn for x in each.x if scale == "linear" or x > 0]
-    if not xs:
+    if not (xs := [x for each in drawn for x in each.x if scale == "linear" or x > 0]):
         return (0.01, 1.0) if scale == "log" else (0.0, 1.0)
     if scale == "linear":
         return 0.0, max(xs) * 1.03

@@ -2,16 +2,21 @@
 the same `Drawing` as the page's Plotly.
 
 Import this where a picture is made: matplotlib takes half a second and some memory, and few requests want it.
+
+The design tokens of static/css/tokens.css as data: for what is drawn on the server, and for tests.
 """
 
 import io
+import re
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import matplotlib
 import numpy as np
+from django.conf import settings
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -19,8 +24,19 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import LogLocator, NullLocator
 
-from webapp.base import tokens
 from webapp.reporting.shares.drawing import PIXELS, RIVAL, Ceiling, Drawing, Key, Points
+
+_PAIR = re.compile(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)")
+Colours = dict[str, str]
+
+
+@cache
+def colours(theme: str = "light") -> Colours:
+    """Token -> "#rrggbb" in the theme "light" or "dark"."""
+    text = (settings.BASE_DIR / "static" / "css" / "tokens.css").read_text()
+    place = ("light", "dark").index(theme)
+    return {name: pair[place] for name, *pair in _PAIR.findall(text)}
+
 
 Inks = Mapping[str, str]  # token -> "#rrggbb"
 WIDTH, HEIGHT, LEGEND_ROW = 10.0, 5.25, 0.22  # inches; a point is a pixel of the SVG
@@ -44,14 +60,14 @@ _ONE_AT_A_TIME = threading.Lock()  # matplotlib promises nothing to threads
 
 def png_of(drawing: Drawing, title: str) -> bytes:
     """The chart with its title, its sentence or its legend, and where it comes from, in light colours."""
-    inks = tokens.colours("light")
+    inks = colours("light")
     with _ONE_AT_A_TIME:
         return _saved(figure_of(drawing, inks, title), "png")
 
 
 def svg_of(drawing: Drawing) -> str:
     """The chart with its legend as an element of HTML, whose colours are the tokens of the page around it."""
-    inks = {name: f"#{number:06x}" for number, name in enumerate(tokens.colours())}
+    inks = {name: f"#{number:06x}" for number, name in enumerate(colours())}
     with _ONE_AT_A_TIME:
         text = _saved(figure_of(drawing, inks), "svg").decode()
     for name, ink in inks.items():

@@ -147,8 +147,7 @@ def drawing_of(share: Share) -> Drawing:
 def _run(share: Share) -> Drawing:
     asked = share.question
     runs = Run.objects.filter(project=share.project_id, pk=asked["run"])
-    run = runs.select_related("revision__recipe").first()
-    if run is None:
+    if (run := runs.select_related("revision__recipe").first()) is None:
         raise NotFound(GONE)
     robust = asked.get("robust", False)
     question = Question(asked["x"], asked["cutoff"], asked["lo"], metric=asked["metric"], robust=robust)

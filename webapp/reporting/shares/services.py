@@ -14,8 +14,8 @@ from django.db import transaction
 from django.http import QueryDict
 from django.utils import timezone
 
-from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import digest
 from webapp.identity.audit.services import record
@@ -23,8 +23,8 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.reporting.shares.models import Share
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.models import ReferenceFit
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.predictions import claims
 from webapp.science.predictions.models import Prediction
 
@@ -144,8 +144,7 @@ def create_share(
 
     Raises InvalidInput for a title or a number of days that cannot be used.
     """
-    title = " ".join(title.split())
-    if not title:
+    if not (title := " ".join(title.split())):
         raise InvalidInput("title", "A title is required.")
     if len(title) > 160:
         raise InvalidInput("title", "The title must have at most 160 characters.")

@@ -17,8 +17,7 @@ from django.utils import timezone
 
 from headroom.version import __version__
 from webapp.base.claims import is_free
-from webapp.base.code import code_version
-from webapp.base.disk import Disk, disk_now
+from webapp.base.disk import Disk, code_version, disk_now
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.runs.models import Dispatch, Run, State
 from webapp.record.runs.states import ACTIVE, PHASES
@@ -153,8 +152,7 @@ def _worker(row: WorkerSeen, now: datetime) -> WorkerState:
 
 def _broker() -> Broker:
     """The kind of an error, never its text: that may hold addresses and passwords."""
-    url = settings.CELERY_BROKER_URL
-    if not url:
+    if not (url := settings.CELERY_BROKER_URL):
         return Broker(False)
     try:
         with redis.Redis.from_url(

@@ -40,8 +40,7 @@ def troubles(status: Status) -> list[Trouble]:
 
 def _of_worker(status: Status) -> list[Trouble]:
     found = []
-    alive = [worker for worker in status.workers if worker.is_alive]
-    if not alive:
+    if not (alive := [worker for worker in status.workers if worker.is_alive]):
         seen = max((worker.seen_at for worker in status.workers), default=None)
         since = f"none was heard of since {_clock(seen)}" if seen else "none was heard of in the last day"
         found.append(
@@ -70,8 +69,7 @@ def _of_worker(status: Status) -> list[Trouble]:
 
 
 def _of_round(status: Status, *, has_worker: bool) -> list[Trouble]:
-    last = status.last_round
-    if last is None:
+    if (last := status.last_round) is None:
         return [Trouble(True, "Reconciliation has never run: is beat running?")] if has_worker else []
     found = []
     age = last.age(status.at)
@@ -104,8 +102,7 @@ def _of_broker(status: Status) -> list[Trouble]:
 
 
 def _of_ray(status: Status) -> list[Trouble]:
-    seen = status.cluster
-    if seen is None:
+    if (seen := status.cluster) is None:
         return []
     if seen.error:
         before = f" It last did at {_clock(seen.seen_at)}." if seen.seen_at else ""
@@ -126,8 +123,7 @@ def _of_ray(status: Status) -> list[Trouble]:
 
 
 def _of_disk(status: Status) -> list[Trouble]:
-    disk = status.disk
-    if disk is None:
+    if (disk := status.disk) is None:
         return [Trouble(True, "The disk of HEADROOM_HOME does not answer: is its file system away?")]
     if disk.is_low:
         return [Trouble(True, low_words(disk))]

@@ -15,8 +15,8 @@ from scaling import plan
 from scaling.course import Course, normal_quantile, widest_known
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import Goal
-from webapp.science.curves.axes import Axis
 from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves.words import Axis
 
 Payload = dict[str, Any]
 SETTLE_STEPS = 200  # computes that are tried between the last one seen and the farthest kept
@@ -60,8 +60,7 @@ def sentence(forecast: Course | None, axis: Axis) -> str:
 
 def settling(forecast: Course, axis: Axis) -> str:
     """From which compute on the tail would be known, as far as the forecast tells."""
-    at = settles_at(forecast)
-    if at is None:
+    if (at := settles_at(forecast)) is None:
         most = f"{forecast.compute[-1] / (forecast.seen or 1.0):.0f}"
         return f"Not even {most} times the compute so far would settle it."
     times = at / (forecast.seen or at)

@@ -22,11 +22,11 @@ from scaling import curve
 from scaling.course import Course
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
 from webapp.science.curves import answers, fitting, words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.science.curves.answers import Outlook, read
 from webapp.science.curves.fitting import CRASHED
 from webapp.science.curves.models import Fit
-from webapp.science.curves.outlook import Outlook, read
 from webapp.science.curves.selectors import halfway_ids, latest_ids
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL
 
 PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")
@@ -117,8 +117,7 @@ def identified(fits: Sequence[RunFit | None]) -> list[RunFit]:
 
 def curve_at(fits: Sequence[RunFit | None], at: np.ndarray) -> Columns:
     """The mean curve of the runs at computes [m] with its interval; of one run, its own. NaN without a curve."""
-    usable = [fit for fit in fits if fit is not None and fit.params is not None]
-    if not usable:
+    if not (usable := [fit for fit in fits if fit is not None and fit.params is not None]):
         nothing = np.full((1, len(at)), np.nan)
         return pool_columns(nothing, nothing, nothing, quantile=1.0)
     bands = [fit.band(at) for fit in usable]

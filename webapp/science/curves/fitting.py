@@ -23,7 +23,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
 from webapp.record.runs.sampling import newest
 from webapp.science.curves import words
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 
 if TYPE_CHECKING:
     import scaling

@@ -33,7 +33,7 @@ class Fit(models.Model):
     fitted_hi = models.FloatField(null=True)
     outlook = models.JSONField(
         null=True
-    )  # band, compute to 90 % of the gain: `webapp.science.curves.outlook`
+    )  # band, compute to 90 % of the gain: `webapp.science.curves.answers`
     forecast = models.JSONField(
         null=True
     )  # from the same points, by forms averaged: `webapp.science.curves.fitting`

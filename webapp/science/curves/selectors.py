@@ -1,20 +1,33 @@
 """Reading stored fits.
 
 Ceilings of Eq. 1 that became identified: the first fit of a run's whole curve since which every fit has pinned A.
+
+The stored fits of made runs: those that refits would have stored at parts of the way and at the end.
+
+Stored and published fits as the API and pages show them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any, NamedTuple
 
+import django
+import numpy as np
 from django.db import connection
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
+from webapp.base.formats import utc
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
-from webapp.science.curves.models import Fit
+from webapp.science.curves.fitting import read, stored
+from webapp.science.curves.models import Fit, ReferenceFit
+from webapp.science.curves.record.recalibrating import Record
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC
 
 _HALFWAY = """
 SELECT f.run_id, f.id FROM unnest(%(runs)s::text[], %(limits)s::float8[]) AS wanted(run_id, most)
@@ -73,8 +86,7 @@ def _newest(x: str) -> Subquery:
 
 def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:
     """(task, model, revision or name) -> how many runs the project has of it, for those of `runs`. One query."""
-    revisions = {run.revision_id for run in runs if run.revision_id}
-    if not revisions:
+    if not (revisions := {run.revision_id for run in runs if run.revision_id}):
         return {}
     counted = Run.objects.filter(project__in={run.project_id for run in runs}, revision__in=revisions)
     rows = counted.order_by().values_list("task", "model", "revision").annotate(count=Count("pk"))
@@ -116,3 +128,180 @@ def newly_identified(project: Project, since: datetime, most: int = 20) -> Seque
     )
     began = Fit.objects.filter(pk__in=first, created_at__gte=since).select_related("run__revision__recipe")
     return list(began.defer("run__config", "run__revision__config").order_by("-created_at")[:most])
+
+
+STAGES = (0.5, 1.0)  # shares of the evaluations that a run had when it was fitted
+FEWEST = 5
+CHUNK = 128  # runs that are read, fitted and stored together
+
+
+class Part(NamedTuple):
+    """What is fitted: one run's compute [n] in device-hours, pass rates [n], and those before the first update."""
+
+    run_id: str
+    compute: tuple[float, ...]
+    rates: tuple[float, ...]
+    start: tuple[float, ...]
+
+
+def fit_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """The columns of a stored fit for each part, in its order."""
+    from scaling.many import fit_many
+    from webapp.science.curves.answers import outcome_of
+
+    if not parts:
+        return []
+    curves = [(np.array(part.compute), np.array(part.rates)) for part in parts]
+    many = fit_many(curves, r0_observed=[part.start for part in parts])
+    fits = [many.fit(index) for index in range(len(many))]
+    return [
+        {
+            "run_id": part.run_id,
+            "form": fit.form,
+            "method": fit.method,
+            "level": fit.level,
+            "data_digest": fit.digest,
+        }
+        | outcome_of(fit)
+        for part, fit in zip(parts, fits, strict=True)
+    ]
+
+
+def store_fits(run_ids: Iterable[str], *, processes: int = 1) -> Iterator[int]:
+    """Fit the runs as they would have been at each of STAGES, and store that; yields how many runs were looked at."""
+    from webapp.science.curves.models import Fit
+
+    chunks = _chunks(run_ids)
+    for chunk, rows in fitted_by(chunks, processes):
+        Fit.objects.bulk_create(Fit(**row) for row in rows)
+        yield len(chunk)
+
+
+def fitted_by(
+    chunks: Iterator[list[str]], processes: int
+) -> Iterator[tuple[list[str], list[dict[str, Any]]]]:
+    if processes == 1:
+        for chunk in chunks:
+            yield chunk, fit_parts(parts_of(chunk))
+        return
+    # Not forked: a child must not hold our connection to the database.
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin) as pool:
+        waiting: list[tuple[list[str], Any]] = []
+        for chunk in chunks:
+            waiting.append((chunk, pool.submit(fit_parts, parts_of(chunk))))
+            if len(waiting) > processes:
+                done, future = waiting.pop(0)
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _begin() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    django.setup()
+
+
+def _chunks(run_ids: Iterable[str]) -> Iterator[list[str]]:
+    ids = iter(run_ids)
+    while chunk := list(islice(ids, CHUNK)):
+        yield chunk
+
+
+def parts_of(run_ids: Sequence[str]) -> list[Part]:
+    """What each run had been fitted to, the earliest first: ids of stored fits grow with time."""
+    from webapp.record.runs.points import effective_points_of
+
+    found = effective_points_of(run_ids)
+    parts = []
+    for run_id in run_ids:
+        points = sorted(found.get(run_id, []), key=lambda point: point.device_hours or 0.0)
+        start = tuple(point.value for point in points if not point.device_hours)
+        later = [(point.device_hours, point.value) for point in points if point.device_hours]
+        for stage in STAGES:
+            known = later[: round(stage * len(later))]
+            if len(known) >= FEWEST:
+                compute, rates = zip(*known, strict=True)
+                parts.append(Part(run_id, compute, rates, start))
+    return parts
+
+
+CSV_COLUMNS = (
+    "id", "run", "metric", "x", "form", "method", "status", "message", "level", "window_lo", "cutoff",
+    "R0", "A", "A_lo", "A_hi", "B", "B_lo", "B_hi", "C_mid", "C_mid_lo", "C_mid_hi",
+    "sse", "r2", "n", "fitted_lo", "fitted_hi", "data_digest", "superseded", "created_at", "forecast_status",
+    "forecast_ceiling", "forecast_lo", "forecast_hi",
+)  # fmt: skip
+
+
+def fit_payload(fit: Fit, record: Record) -> dict[str, Any]:
+    """A stored fit. A that is not identified is null in `params`, its lower bound is in `intervals`. `record`: of its
+    project, by which intervals of the forecast are recalibrated."""
+    params = dict(fit.params) if fit.params else None
+    if params is not None and fit.status != "ok":
+        params["A"] = None
+    return {
+        "id": fit.pk,
+        "run": fit.run_id,
+        "metric": fit.metric,
+        "x": fit.x,
+        "form": fit.form,
+        "method": fit.method,
+        "status": fit.status,
+        "message": fit.message,
+        "level": fit.level,
+        "window": {"lo": fit.window_lo, "cutoff": fit.cutoff},
+        "fitted": [fit.fitted_lo, fit.fitted_hi],
+        "params": params,
+        "intervals": fit.intervals,
+        "sse": fit.sse,
+        "r2": fit.r2,
+        "n": fit.n,
+        "data_digest": fit.data_digest,
+        "superseded": fit.superseded,
+        "created_at": utc(fit.created_at),
+        "forecast": forecast_payload(fit, record),
+    }
+
+
+def forecast_payload(fit: Fit, record: Record) -> dict[str, Any] | None:
+    """The forecast from the same points; None where none is stored yet."""
+    if (found := read(fit.forecast)) is None:
+        return None
+    found = record.recalibrated(found, fit.run_id)
+    return stored(found) | {
+        "multiples": {
+            f"{times}": {"compute": c, "value": y, "interval": [lo, hi]}
+            for times, c, y, lo, hi in found.multiples()
+        }
+        or None,
+        "recalibrated_by": found.widening,
+    }
+
+
+def fit_row(fit: Fit, record: Record) -> list[Any]:
+    """The same as one CSV row in the order of CSV_COLUMNS."""
+    payload = fit_payload(fit, record)
+    flat = payload | {
+        "window_lo": fit.window_lo,
+        "cutoff": fit.cutoff,
+        "fitted_lo": fit.fitted_lo,
+        "fitted_hi": fit.fitted_hi,
+    }
+    for name, value in (payload["params"] or {}).items():
+        flat[name] = value
+    for name, ends in (payload["intervals"] or {}).items():
+        flat[f"{name}_lo"], flat[f"{name}_hi"] = ends
+    if forecast := payload["forecast"]:
+        lo, hi = forecast["interval"] or (None, None)
+        flat |= {"forecast_status": forecast["status"], "forecast_ceiling": forecast["ceiling"]}
+        flat |= {"forecast_lo": lo, "forecast_hi": hi}
+    return [flat.get(column) for column in CSV_COLUMNS]
+
+
+def published_ceiling(reference: ReferenceFit) -> dict:
+    """The ceiling of a published curve, with the margin that its authors work with."""
+    lo, hi = reference.a - reference.margin, reference.a + reference.margin
+    return {
+        "identified": True, "value": reference.a, "lo": lo, "hi": hi, "text": f"{reference.a:.3f}",
+        "interval_text": f"published, margin ± {reference.margin:g}",
+    }  # fmt: skip

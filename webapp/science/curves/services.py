@@ -18,10 +18,10 @@ from webapp.record.runs.ingest import SPARK_POINTS
 from webapp.record.runs.models import Attempt, Run
 from webapp.record.runs.selectors import pass_rates_of
 from webapp.science.curves.answers import Refit, store_fit
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.run.figure import keep_figure
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC
 
 CHUNK = 200  # runs a statement
 

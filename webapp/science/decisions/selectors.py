@@ -28,8 +28,7 @@ def decisions_of(project: Project, **filters: str) -> QuerySet[Entry]:
 
 def decision_by_id(project: Project, key: str) -> Entry:
     """One entry of this project. Raises NotFound, also for one of another project."""
-    found = decisions_of(project).filter(pk=key).first()
-    if found is None:
+    if (found := decisions_of(project).filter(pk=key).first()) is None:
         raise NotFound(f"There is no decision {key} in this project.")
     return found
 

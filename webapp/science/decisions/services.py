@@ -18,12 +18,12 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.ingest import spent_hours
 from webapp.record.runs.models import Run, Summary
 from webapp.science.curves import estimates, words
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.fitting import read
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.record.recalibrating import Widening, record_of
 from webapp.science.curves.selectors import latest_fits
+from webapp.science.curves.words import DEFAULT_LEVEL
 from webapp.science.decisions.models import DecisionKind, Entry
 from webapp.science.decisions.selectors import Object, about_of
 from webapp.science.predictions import claims

@@ -15,10 +15,10 @@ import numpy as np
 import scaling
 from scaling.course import Course
 from scaling.curve import curve as curve_at
-from webapp.science.curves import answers, fitting, outlook, words
+from webapp.science.curves import answers, fitting, words
 from webapp.science.curves.ahead import ceiling, for_evaluations
-from webapp.science.curves.axes import AXES, Axis
 from webapp.science.curves.fitting import Curve, Question, try_fit
+from webapp.science.curves.words import AXES, Axis
 from webapp.science.predictions.claims import Claim, Statement, claim_of, outcome_words
 from webapp.science.predictions.models import Outcome, Prediction
 
@@ -57,7 +57,7 @@ class Frozen:
 
 def _of_eq_1(copied: Payload) -> Course | None:
     """The curve of a fit with its band, at the computes at which the band was kept."""
-    kept, p = outlook.read(copied.get("outlook")), copied.get("params")
+    kept, p = answers.read(copied.get("outlook")), copied.get("params")
     if kept is None or not p:
         return None
     value = curve_at(kept.compute, r0=p["R0"], a=p["A"], b=p["B"], c_mid=p["C_mid"], form=copied["form"])
@@ -215,8 +215,7 @@ def after_sentence(residuals: Payload | None, level: float) -> str:
     """How what came since compares with what was frozen."""
     if residuals is None:
         return "Nothing was forecast to compare with."
-    came = [i for i, role in enumerate(residuals["role"]) if role == "after"]
-    if not came:
+    if not (came := [i for i, role in enumerate(residuals["role"]) if role == "after"]):
         return "Nothing has come since it was frozen."
     judged = [i for i in came if residuals["y"][i] is not None]
     said = f"{words.count(len(came), 'evaluation')} since it was frozen"

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -28,7 +28,7 @@ from webapp.science.curves import fitting
 from webapp.science.curves.fitting import Question, curve_from, try_fit
 from webapp.science.curves.words import percent, rate, signed, signed_span
 from webapp.science.predictions.claims import outcome_sentence
-from webapp.science.predictions.comments import locked, newly_passed, tell
+from webapp.science.predictions.discussion import locked, newly_passed, tell
 from webapp.science.predictions.frozen import evaluated_until
 from webapp.science.predictions.models import Outcome, Pending, Prediction
 
@@ -37,27 +37,6 @@ Payload = dict[str, Any]
 SAME = 1e-9  # relative: an evaluation this close to the target was made at it
 MAX_GAP = 4.0  # the neighbours of the target may lie this factor apart
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The columns of an outcome; with a `reason` there is none yet."""
-
-    reason: str = ""
-    actual: float | None = None
-    actual_lo: float | None = None
-    actual_hi: float | None = None
-    error: float | None = None
-    inside: bool | None = None
-    interval_score: float | None = None
-    happened: bool | None = None
-    probability_score: float | None = None
-    log_score: float | None = None
-    how: Payload = field(default_factory=dict)
-
-    @property
-    def columns(self) -> Payload:
-        return {name: value for name, value in asdict(self).items() if name != "reason"}
 
 
 @dataclass(frozen=True)
@@ -73,19 +52,16 @@ class NotYet(Exception):
     """Why nothing can be said of the run at the target."""
 
 
-def judge(prediction: Prediction, run: Run) -> Judgement | None:
-    """What this run says of the claim; None where it has not passed the target."""
+def judge(prediction: Prediction, run: Run) -> Payload | None:
+    """The columns of the outcome by this run; None where it has not passed the target. Raises NotYet."""
     points = points_of(run, prediction)
     if not points or at(points[-1], prediction) < prediction.target * (1 - SAME):
         return None
-    try:
-        if prediction.statement == Statement.CEILING:
-            return _ceiling(prediction, points)
-        if prediction.statement == Statement.PASSES:
-            return _passes(prediction, points)
-        return _pass_rate(prediction, points)
-    except NotYet as reason:
-        return Judgement(reason=str(reason))
+    if prediction.statement == Statement.CEILING:
+        return _ceiling(prediction, points)
+    if prediction.statement == Statement.PASSES:
+        return _passes(prediction, points)
+    return _pass_rate(prediction, points)
 
 
 def points_of(run: Run, prediction: Prediction) -> list[CurvePoint]:
@@ -132,7 +108,7 @@ def _se(point: CurvePoint, prediction: Prediction) -> float | None:
     return point.stderr if point.stderr is not None else noise
 
 
-def _pass_rate(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+def _pass_rate(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
     reading = read_at_target(points, prediction)
     lo, hi = _ends(reading.value, reading.se, prediction.level)
     method = "exact" if len(reading.points) == 1 else "interpolated"
@@ -140,7 +116,7 @@ def _pass_rate(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgemen
     return _scored(prediction, reading.value, lo, hi, how)
 
 
-def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
     known = until_target(points, prediction)
     stop = at(known[-1], prediction)
     question = Question(
@@ -159,7 +135,7 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
     return _scored(prediction, came.ceiling, *came.interval, how)
 
 
-def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
     """Whether this run lies above the rival at the target, where their difference can be told from zero."""
     assert prediction.rival is not None and prediction.probability is not None
     own = read_at_target(points, prediction)
@@ -182,28 +158,28 @@ def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
     how = _how(prediction, "difference", own.points, words)
     how |= {"own": own.value, "rival": other.value, "difference": gap, "difference_se": se}
     how |= {"rival_points": [_point(point, prediction) for point in other.points]}
-    return Judgement(
-        happened=happened,
-        probability_score=float(scores.brier_score(p, happened)),
-        log_score=float(scores.log_score(p, happened)),
-        how=how,
-    )
+    return {
+        "happened": happened,
+        "probability_score": float(scores.brier_score(p, happened)),
+        "log_score": float(scores.log_score(p, happened)),
+        "how": how,
+    }
 
 
 def _scored(
     prediction: Prediction, value: float, lo: float | None, hi: float | None, how: Payload
-) -> Judgement:
+) -> Payload:
     claimed_lo, claimed_hi, claimed = prediction.lo, prediction.hi, prediction.value
     assert claimed_lo is not None and claimed_hi is not None and claimed is not None
-    return Judgement(
-        actual=value,
-        actual_lo=lo,
-        actual_hi=hi,
-        error=value - claimed,
-        inside=claimed_lo <= value <= claimed_hi,
-        interval_score=float(scores.interval_score(claimed_lo, claimed_hi, value, prediction.level)),
-        how=how | {"own_interval_score": own_score(prediction, value)},
-    )
+    return {
+        "actual": value,
+        "actual_lo": lo,
+        "actual_hi": hi,
+        "error": value - claimed,
+        "inside": claimed_lo <= value <= claimed_hi,
+        "interval_score": float(scores.interval_score(claimed_lo, claimed_hi, value, prediction.level)),
+        "how": how | {"own_interval_score": own_score(prediction, value)},
+    }
 
 
 def own_score(prediction: Prediction, value: float) -> float | None:
@@ -267,8 +243,7 @@ def open_predictions() -> QuerySet[Prediction]:
 def score_run(run_id: str) -> list[Outcome]:
     """Score every claim that this run's new evaluations decide, as the run of a claim or as its rival. Safe to repeat;
     one claim's trouble is logged and keeps no other from its score. Returns the outcomes that are new."""
-    run = Run.objects.select_related("project").filter(pk=run_id).first()
-    if run is None:
+    if (run := Run.objects.select_related("project").filter(pk=run_id).first()) is None:
         return []
     about = Q(run=run)
     if run.revision_id is not None:
@@ -313,14 +288,15 @@ def score(prediction: Prediction, run: Run) -> Outcome | None:
     """The outcome by this run, if this very call made it. A run that passed but cannot tell leaves a `Pending`."""
     if run.pk in prediction.frozen["seen"]:
         return None  # it had passed the target before the claim was made
-    judgement = judge(prediction, run)
-    if judgement is None:
+    try:
+        columns = judge(prediction, run)
+    except NotYet as reason:
+        _wait(prediction, run, str(reason))
+        return None
+    if columns is None:
         Pending.objects.filter(prediction=prediction, run=run).delete()
         return None
-    if judgement.reason:
-        _wait(prediction, run, judgement.reason)
-        return None
-    return _store(prediction, run, judgement)
+    return _store(prediction, run, columns)
 
 
 def _wait(prediction: Prediction, run: Run, reason: str) -> None:
@@ -330,11 +306,11 @@ def _wait(prediction: Prediction, run: Run, reason: str) -> None:
 
 
 @transaction.atomic
-def _store(prediction: Prediction, run: Run, judgement: Judgement) -> Outcome | None:
+def _store(prediction: Prediction, run: Run, columns: Payload) -> Outcome | None:
     current = locked(prediction)
     if current.withdrawn_at is not None or Prediction.objects.filter(replaces=current).exists():
         return None
-    outcome, new = Outcome.objects.get_or_create(prediction=current, run=run, defaults=judgement.columns)
+    outcome, new = Outcome.objects.get_or_create(prediction=current, run=run, defaults=columns)
     Pending.objects.filter(prediction=current, run=run).delete()
     if not new:
         return None

@@ -80,8 +80,7 @@ def _for_lists(rows: QuerySet[Prediction]) -> QuerySet[Prediction]:
 def prediction_by_id(project: Project, prediction_id: str) -> Prediction:
     """A prediction of this project, with status and outcomes. Raises NotFound, also for one of another project."""
     rows = with_status(Prediction.objects.filter(project=project, pk=prediction_id))
-    found = _for_lists(rows).select_related("project", "fit").first()
-    if found is None:
+    if (found := _for_lists(rows).select_related("project", "fit").first()) is None:
         raise NotFound(f"There is no prediction {prediction_id}.")
     return found
 

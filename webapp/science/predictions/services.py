@@ -8,8 +8,8 @@ from django.utils import timezone
 
 import scaling
 from scaling.course import Course
+from webapp.base.claims import body_digest, checked_key
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
-from webapp.base.once import body_digest, checked_key
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
@@ -19,7 +19,8 @@ from webapp.science.curves.answers import outcome_of, store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of, fit_curve, try_fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.forecast import forecast_of_run, noise_of
-from webapp.science.predictions.checks import (
+from webapp.science.predictions.claims import (
+    Claim,
     check,
     check_numbers,
     check_question,
@@ -28,8 +29,7 @@ from webapp.science.predictions.checks import (
     text_from,
     unrounded,
 )
-from webapp.science.predictions.claims import Claim
-from webapp.science.predictions.comments import (
+from webapp.science.predictions.discussion import (
     ask_review,
     comment,
     edit_comment,
@@ -152,8 +152,7 @@ def _frozen_columns(run: Run, claim: Claim, is_proposed: bool) -> dict[str, Any]
     """The claim with what it rests on. Raises InvalidInput and Conflict where it was not made before the data, or rests
     on no curve."""
     question, known = claim.question, known_of(run, claim.question.x)
-    refused = refused_target(claim.target, question, known)
-    if refused is not None:
+    if (refused := refused_target(claim.target, question, known)) is not None:
         raise refused
     curve = curve_of(run, question.x, question.metric)
     fit = _fit_or_refuse(curve, question)

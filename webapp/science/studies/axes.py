@@ -13,7 +13,7 @@ from typing import Any
 
 from training.recipe import Recipe, RecipeError, load_recipe, recipe_names
 from webapp.base.errors import InvalidInput
-from webapp.base.plain_yaml import Unreadable, load_yaml
+from webapp.base.formats import Unreadable, load_yaml
 from webapp.record.recipes.selectors import parameters_of
 
 BASE_NAME = "scalerl"
@@ -242,8 +242,7 @@ def base_value(axis: str, base: Recipe) -> str:
     """What the base has on this axis, in words; empty where one word does not say it."""
     if axis == "model":
         return base.model
-    number = base_number(axis, base)
-    if number is not None:
+    if (number := base_number(axis, base)) is not None:
         return f"{number:g}"
     value = _flat(base.model_dump(mode="json")).get(axis)
     return "" if value is None else str(value)

@@ -13,8 +13,8 @@ from scaling import compare, ranking, seeds
 from scaling.curve import slope_view
 from scaling.ranking import Compared
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
+from webapp.science.curves.words import DEFAULT_LEVEL
 from webapp.science.studies.law import (
     OTHER,
     TIE,
@@ -178,8 +178,7 @@ def _why_left_out(group: Group, verdict: Verdict | None, found: Efficiency | Non
 
 def axis_figure(groups: Sequence[Group], found: Compared) -> Payload | None:
     """Forecast ceiling and B against the values of the study's one axis, with intervals; None for several axes."""
-    along = on_one_axis(groups)
-    if not along:
+    if not (along := on_one_axis(groups)):
         return None
     numeric = all(group.number is not None for group in along)
     order = sorted(along, key=lambda group: group.number or 0.0) if numeric else along

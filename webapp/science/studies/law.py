@@ -28,9 +28,9 @@ from scaling.points import InputError
 from scaling.ranking import BEHIND, Compared
 from webapp.base.errors import InvalidInput
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import at_ceiling, slopes
+from webapp.science.curves.words import DEFAULT_LEVEL
 from webapp.science.studies.axes import NAMED_AXES, number_in, stated_size
 from webapp.science.studies.selectors import Group, Member
 
@@ -68,8 +68,7 @@ def axis_law(groups: Sequence[Group]) -> Payload | None:
         "level": DEFAULT_LEVEL,
         "runs": runs,
     }
-    why = _why_not(along, runs)
-    if why:
+    if why := _why_not(along, runs):
         return law | {"why": why, "sentence": why, "variants": [], "curve": []}
     return law | {"why": "", "sentence": _sentence(law)} | _drawn(law, along)
 
@@ -92,8 +91,7 @@ def _known(value: float, lo: float, hi: float, quantile: float) -> Payload:
 
 
 def _why_not(along: Sequence[Group], runs: Sequence[Payload]) -> str:
-    unknown = [group.arm.model for group in along if group.number is None]
-    if unknown:
+    if unknown := [group.arm.model for group in along if group.number is None]:
         return f"There is no law over models whose size is not known: {words.few(unknown)}."
     numbers = _numbers(along)
     try:
@@ -248,8 +246,7 @@ def efficiency(
     fits: "dict[int, list[scaling.Fit]]", ceilings: dict[int, Ceiling | None], verdicts: dict[int, Verdict]
 ) -> Efficiency | None:
     """B of the base (position 0) and of all that tie with it, at the mean of their ceilings; None without the base."""
-    base = ceilings.get(0)
-    if base is None:
+    if ceilings.get(0) is None:
         return None
     level = [0, *(position for position, verdict in verdicts.items() if verdict.kind == TIE)]
     shared = fmean(ceiling[0] for position in level if (ceiling := ceilings[position]) is not None)
@@ -299,8 +296,7 @@ def headline(kinds: Sequence[str], *, rates_alone: bool = False) -> str:
     """What a study says so far, in one line, from the verdicts of its variants."""
     if not kinds:
         return "No variant yet."
-    judged = [kind for kind in kinds if kind not in (OPEN, PENDING)]
-    if not judged:
+    if not (judged := [kind for kind in kinds if kind not in (OPEN, PENDING)]):
         return "Nothing can be told apart yet."
     parts = [
         f"{count} {phrase if count == 1 else plural}"

@@ -13,10 +13,10 @@ from webapp.record.runs.pace import time_left
 from webapp.record.runs.selectors import span_of_runs
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
-from webapp.science.curves.axes import DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.curves.fitting import crash_note
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import seeds_of_tasks
+from webapp.science.curves.words import DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.studies import figures
 from webapp.science.studies.law import (
     OPEN,
@@ -203,8 +203,7 @@ def _effect(arm: Arm, group: Group, verdict: Verdict | None, found: Efficiency |
 
 def _b(fits: "Sequence[scaling.Fit]") -> Payload | None:
     """B of the runs' own fits, pooled; without an identified ceiling it means nothing."""
-    pooled = pooled_parameter([fit for fit in fits if fit.status == "ok"], "B")
-    if pooled is None:
+    if (pooled := pooled_parameter([fit for fit in fits if fit.status == "ok"], "B")) is None:
         return None
     shown = " to ".join("open" if end is None else f"{end:.2f}" for end in (pooled.lo, pooled.hi))
     return {"value": pooled.value, "lo": pooled.lo, "hi": pooled.hi, "text": f"{pooled.value:.2f}"} | {
@@ -214,8 +213,7 @@ def _b(fits: "Sequence[scaling.Fit]") -> Payload | None:
 
 def _to_share(fits: "Sequence[scaling.Fit]") -> Payload | None:
     """Device-hours to 90 % of the gain A - R0, pooled over the seeds as logarithms; an end may be open."""
-    known = [fit for fit in fits if fit.status == "ok"]
-    if not known:
+    if not (known := [fit for fit in fits if fit.status == "ok"]):
         return None
     pooled = seeds.pool([_log_compute_to_share(fit) for fit in known], level=DEFAULT_LEVEL)
     lo = None if pooled.lo is None else math.exp(pooled.lo)

@@ -15,9 +15,9 @@ from webapp.record.runs.models import Run, Series, State
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.record.runs.states import ENDED, RUNNING, STARTING
 from webapp.science.curves import words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.fitting import Curve, Question, curves_of, fits_of, used_hours
 from webapp.science.curves.ranking.variation import MOST_NOW, courses_of, forecast_now
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.studies.axes import stated_size
 from webapp.science.studies.models import Arm, Study, StudyRun
 
@@ -133,8 +133,7 @@ def _counted(studies: QuerySet[Study]) -> QuerySet[Study]:
 
 def study_by_id(project: Project, study_id: str) -> Study:
     """A study of this project. Raises NotFound, also for one of another project."""
-    found = _counted(Study.objects.filter(project=project, pk=study_id)).first()
-    if found is None:
+    if (found := _counted(Study.objects.filter(project=project, pk=study_id)).first()) is None:
         raise NotFound(f"There is no study {study_id}.")
     return found
 

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
+from webapp.base.claims import body_digest, check_same, checked_key, once
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.base.once import body_digest, check_same, checked_key, once
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
 from webapp.record.recipes.models import Recipe, Revision
@@ -155,8 +155,7 @@ def _new_revision(study: Study, variant: Variant, base: Revision, slug: str, use
         "description": f"{base} with one change: {variant.change.token}.",
     }
     config = what_it_trains(variant.config) | names
-    recipe = Recipe.objects.filter(project=study.project, slug=slug).first()
-    if recipe is None:
+    if (recipe := Recipe.objects.filter(project=study.project, slug=slug).first()) is None:
         recipe = create_recipe(
             project=study.project,
             slug=slug,
@@ -243,8 +242,7 @@ def add_run(study: Study, run: Run, *, user: User | None = None, position: int |
 
 def _arm_for(study: Study, run: Run, position: int | None) -> Arm:
     if position is not None:
-        found = study.arms.filter(position=position).first()
-        if found is None:
+        if (found := study.arms.filter(position=position).first()) is None:
             raise InvalidInput("arm", f"The study has no variant {position}.")
         return found
     if run.revision_id is not None:

@@ -26,7 +26,7 @@ from webapp.record.evaluations import services as evaluations
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.recipes import services as recipes
 from webapp.record.retention import services as retention
-from webapp.record.runs import bulk, deleting, editing, launch, launch_set, lifecycle, meaning, places
+from webapp.record.runs import bulk, editing, launch, launch_set, lifecycle, meaning, places
 from webapp.record.savedviews import services as views
 from webapp.record.savedviews.models import SavedView
 from webapp.reporting.policies import services as policies
@@ -311,21 +311,21 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.launch.queue_first_attempt": [
         (lambda w: launch.queue_first_attempt(w.draft, w.user), "run.launched")
     ],
-    "webapp.record.runs.deleting.launch_draft": [
-        (lambda w: deleting.launch_draft(w.draft, user=w.user), "run.launched")
+    "webapp.record.runs.editing.launch_draft": [
+        (lambda w: editing.launch_draft(w.draft, user=w.user), "run.launched")
     ],
-    "webapp.record.runs.deleting.delete_draft": [
-        (lambda w: deleting.delete_draft(w.draft, user=w.user), "run.draft_deleted")
+    "webapp.record.runs.editing.delete_draft": [
+        (lambda w: editing.delete_draft(w.draft, user=w.user), "run.draft_deleted")
     ],
     "webapp.record.runs.editing.change_run": [
         (lambda w: editing.change_run(w.run, {"name": "another"}, user=w.user), "run.changed")
     ],
-    "webapp.record.runs.deleting.delete_run": [
-        (lambda w: deleting.delete_run(w.tracked, user=w.user), "run.deleted")
+    "webapp.record.runs.editing.delete_run": [
+        (lambda w: editing.delete_run(w.tracked, user=w.user), "run.deleted")
     ],
-    "webapp.record.runs.deleting.restore_run": [
+    "webapp.record.runs.editing.restore_run": [
         (
-            lambda w: deleting.restore_run(deleting.delete_run(w.tracked, user=w.user), user=w.user),
+            lambda w: editing.restore_run(editing.delete_run(w.tracked, user=w.user), user=w.user),
             "run.restored",
         )
     ],
@@ -553,8 +553,9 @@ SILENT = {
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
     },
-    "webapp.record.runs.editing": {"cleaned": "reads", "report_described": "a trainer's report"},
-    "webapp.record.runs.deleting": {
+    "webapp.record.runs.editing": {
+        "cleaned": "reads",
+        "report_described": "a trainer's report",
         "remove": "part of deletions that are told",
         "remove_runs": "the owner's removal of a project's runs",
         "is_predicted": "reads",

@@ -13,25 +13,25 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.members import member
 from webapp.base.errors import InvalidInput
-from webapp.base.spreadsheets import harmless
-from webapp.base.times import utc
+from webapp.base.formats import harmless, utc
 from webapp.identity.accounts.services import create_project, default_project
-from webapp.identity.audit.middleware import client_address
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
     PAGE_SIZE,
+    WORDS,
     EventFilter,
     _older_than,
     asked_by,
     csv_lines,
+    detail_words,
     events_of_project,
     jsonl_lines,
     narrowed,
     page_of,
     rows_of,
+    words_of,
 )
-from webapp.identity.audit.services import record, record_each
-from webapp.identity.audit.words import WORDS, detail_words, words_of
+from webapp.identity.audit.services import client_address, record, record_each
 
 pytestmark = pytest.mark.django_db
 

@@ -9,9 +9,8 @@ import pytest
 from tests.members import member
 from webapp.identity.accounts.services import default_project
 from webapp.identity.audit.models import Event
-from webapp.identity.audit.selectors import EventFilter, narrowed
+from webapp.identity.audit.selectors import WORDS, EventFilter, narrowed, words_of
 from webapp.identity.audit.services import record
-from webapp.identity.audit.words import WORDS, words_of
 
 WEBAPP = Path(__file__).resolve().parents[4] / "webapp"
 TELLERS = {"record", "_record", "record_account", "_told", "tell"}

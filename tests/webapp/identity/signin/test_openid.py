@@ -20,7 +20,7 @@ from tests.webapp.identity.signin.conftest import PASSWORD
 from webapp.identity.accounts.models import Role, User
 from webapp.identity.accounts.services import create_project
 from webapp.identity.audit.models import Event
-from webapp.identity.signin import checks
+from webapp.identity.signin import signals
 from webapp.identity.signin.models import Identity
 from webapp.identity.signin.openid_settings import openid_settings
 
@@ -117,9 +117,9 @@ def test_a_project_that_is_not_there_keeps_nobody_out(client, provider, settings
 
 
 def test_a_role_that_is_none_is_found_by_the_check(provider, settings):
-    assert checks.openid() == []
+    assert signals.openid() == []
     configure(settings, provider, DEFAULT_ROLE="member")
-    assert "DEFAULT_ROLE must be one of viewer" in checks.openid()[0].msg
+    assert "DEFAULT_ROLE must be one of viewer" in signals.openid()[0].msg
 
 
 def test_a_taken_name_gets_a_number(client, provider):

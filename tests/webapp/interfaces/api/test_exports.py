@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.launching import tracked_run
-from webapp.base.limits import Limit
+from webapp.base.requests import Limit
 from webapp.interfaces.api import auth
 from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Record

@@ -25,7 +25,7 @@ from webapp.interfaces.api.openapi import EXAMPLES_FILE, examples
 from webapp.interfaces.imports.reading import take_turn
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.evaluations.services import Asked, ask_for
-from webapp.record.runs import deleting, ingest, lifecycle
+from webapp.record.runs import editing, ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.science.studies.planning import StudyRequest
 from webapp.science.studies.services import create_study
@@ -132,7 +132,7 @@ def _ended(world):
 
 
 def _deleted(world):
-    return deleting.delete_run(Run.objects.get(pk=_ended(world)), user=world.author).pk
+    return editing.delete_run(Run.objects.get(pk=_ended(world)), user=world.author).pk
 
 
 def _tracked(world):

@@ -5,7 +5,7 @@ from django.contrib.staticfiles import storage as staticfiles
 from django.core.files.storage import storages
 from django.test import override_settings
 
-from webapp.interfaces.assets.sources import collect_assets
+from webapp.interfaces.assets import collect_assets
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import pytest
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.test import Client
 
-from webapp.interfaces.assets import sources
-from webapp.interfaces.assets.sources import collect_assets
+from webapp.interfaces import assets
+from webapp.interfaces.assets import collect_assets
 
 HASHED = re.compile(r"\.[0-9a-f]{12}\.(js|css|svg|png|ico|map)$")
 LINKED = re.compile(r"""(?:src|href)="(/static/[^"]+)\"""")
@@ -80,9 +80,9 @@ def test_collecting_again_does_nothing(collected):
 
 
 def test_a_changed_source_counts_as_not_collected(collected, monkeypatch):
-    monkeypatch.setattr(sources, "sources_digest", lambda: "another")
+    monkeypatch.setattr(assets, "sources_digest", lambda: "another")
 
-    assert not sources.is_collected(collected)
+    assert not assets.is_collected(collected)
 
 
 @pytest.mark.parametrize("left_out", ["vendor/pinned.json", "django_htmx/htmax-4.js"])

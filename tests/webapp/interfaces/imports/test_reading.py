@@ -15,7 +15,7 @@ from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.rows import BATCH_ROWS
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.services import resume_import
-from webapp.record.runs.deleting import delete_run
+from webapp.record.runs.editing import delete_run
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Point, Record, Run
 from webapp.record.runs.points import effective_points

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webapp.interfaces.pages.ages import age_words, ago_words
+from webapp.interfaces.pages.marks import age_words, ago_words
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from webapp.interfaces.pages.launching.cost import NOT_SEEN, OLD, REFUSES, Cluster, cluster_now
+from webapp.interfaces.pages.launching.preview import NOT_SEEN, OLD, REFUSES, Cluster, cluster_now
 from webapp.record.health.models import ClusterSeen
 from webapp.record.health.services import note_cluster, note_no_cluster
 

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from webapp.base import tokens
+from webapp.reporting.shares import picture
 
 SEEN = {
     "all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -63,7 +63,7 @@ def distance(a: Vector, b: Vector) -> float:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("eyes", SEEN)
 def test_every_two_series_differ_for_every_reader(eyes, theme):
-    colours = tokens.colours(theme)
+    colours = picture.colours(theme)
     series = {name: seen_by(colours[name], eyes) for name in ("c1", "c2", "c3", "c4", "c5", "c6")}
 
     close = {
@@ -78,5 +78,5 @@ def test_every_two_series_differ_for_every_reader(eyes, theme):
 @pytest.mark.parametrize("eyes", SEEN)
 def test_what_came_differs_from_what_was_fitted(eyes):
     for theme in ("light", "dark"):
-        colours = tokens.colours(theme)
+        colours = picture.colours(theme)
         assert distance(seen_by(colours["c1"], eyes), seen_by(colours["c2"], eyes)) > 2 * LEAST

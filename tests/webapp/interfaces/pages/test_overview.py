@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.webapp.interfaces.pages.data import curve_records, record, stretch_times
 from webapp.interfaces.pages import overview as overviews
-from webapp.interfaces.pages.ages import duration
+from webapp.interfaces.pages.marks import duration
 from webapp.record.runs import ingest
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.services import judge_run

@@ -11,8 +11,8 @@ from django.urls import get_resolver
 from django.utils import timezone
 
 from webapp.identity.accounts.services import create_project, set_role
-from webapp.interfaces.pages.context import PAGES, SETTINGS
-from webapp.interfaces.pages.search import search
+from webapp.interfaces.pages.middleware import PAGES, SETTINGS
+from webapp.interfaces.pages.views.home import search
 from webapp.interfaces.tracking.client_runs import make_client_run
 from webapp.interfaces.tracking.groups import ensure_group
 from webapp.interfaces.tracking.models import ClientRun

@@ -26,7 +26,7 @@ from webapp.reporting.policies.services import set_project_policy  # noqa: E402
 from webapp.reporting.reports.services import create_report, publish  # noqa: E402
 from webapp.science.curves.services import refit  # noqa: E402
 from webapp.science.decisions.services import decide  # noqa: E402
-from webapp.science.predictions import comments, judging, services  # noqa: E402
+from webapp.science.predictions import discussion, judging, services  # noqa: E402
 from webapp.science.studies.models import Arm, Study, StudyRun  # noqa: E402
 
 SECRET = "hf_of_the_lab_1234"
@@ -97,10 +97,10 @@ def evaluate(lab, run, ada) -> None:
 def predict(lab, run, ada, grace) -> None:
     """One prediction that is scored, one that is withdrawn, and entries of the decision log."""
     first, second = (predicted(user=ada, run=run, target=target) for target in (12.0, 16.0))
-    comments.ask_review(first, user=ada, reviewers=[grace])
-    comments.review(first, user=grace, verdict="approved")
-    said = comments.comment(first, user=grace, text="Why not @ada later?")
-    comments.comment(first, user=ada, text="Because.", parent=said)
+    discussion.ask_review(first, user=ada, reviewers=[grace])
+    discussion.review(first, user=grace, verdict="approved")
+    said = discussion.comment(first, user=grace, text="Why not @ada later?")
+    discussion.comment(first, user=ada, text="Because.", parent=said)
     services.withdraw(second, user=ada, reason="Too soon.")
     decide(run, user=ada, kind="continue", reason="It grows.")
     decide(first, user=grace, kind="note", reason="Seen.")

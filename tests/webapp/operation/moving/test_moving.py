@@ -12,7 +12,7 @@ from django.db import connection
 from tests.databases import database_url
 from tests.webapp.operation.moving.filling import SECRET
 from tests.webapp.operation.test_backups import run
-from webapp.base import whole_files
+from webapp.base import disk
 from webapp.identity.accounts.models import Membership, Project, User
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
@@ -256,7 +256,7 @@ def test_an_import_is_told_in_the_log_and_hands_nothing_to_the_cluster(exported,
 
     event = Event.objects.get(verb="project.imported")
     assert (event.object_id, event.detail["slug_there"]) == ("moved", "lab")
-    assert event.detail["sha256"] == whole_files.sha256(file)
+    assert event.detail["sha256"] == disk.sha256(file)
     assert Event.objects.filter(project=result.project, verb="prediction.frozen", actor_name="ada").exists()
     run = Run.objects.get(name="At work")
     assert (run.state, run.attempts.get().state, run.dispatches.count()) == ("cancelled", "cancelled", 0)

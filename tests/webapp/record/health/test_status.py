@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from tests.members import member
-from webapp.base.code import code_version
+from webapp.base.disk import code_version
 from webapp.identity.accounts.models import Role
 from webapp.record.health import services
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen

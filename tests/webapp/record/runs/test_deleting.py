@@ -8,7 +8,7 @@ from django.utils import timezone
 from tests.launching import tracked_run
 from webapp.base.errors import Conflict, NotFound
 from webapp.record.runs import bulk, ingest, lifecycle, selectors
-from webapp.record.runs.deleting import UNDO, delete_run, purge, restore_run
+from webapp.record.runs.editing import UNDO, delete_run, purge, restore_run
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.models import Point, Record, Run
 from webapp.record.runs.points import effective_points

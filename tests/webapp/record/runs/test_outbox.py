@@ -4,8 +4,9 @@ import pytest
 from django.utils import timezone
 
 from webapp.base.errors import NoRoom
-from webapp.record.runs import bulk, deleting, launch, lifecycle, outbox
+from webapp.record.runs import bulk, editing, launch, lifecycle
 from webapp.record.runs.models import Dispatch, Run, State
+from webapp.record.runs.outbox import why_held
 
 HELD = "waits for room on the disk of HEADROOM_HOME: 1,024 TiB must stay free"
 
@@ -46,7 +47,7 @@ def test_what_a_person_begins_is_refused_and_stays_as_it_was(launch_one, user, i
 
     for begin in (
         lambda: launch_one(seed=2),
-        lambda: deleting.launch_draft(draft, user=user),
+        lambda: editing.launch_draft(draft, user=user),
         lambda: launch.resume_run(failed, user=user),
     ):
         with pytest.raises(NoRoom, match=r"are free .* and 1,024 TiB must stay free") as caught:
@@ -57,7 +58,7 @@ def test_what_a_person_begins_is_refused_and_stays_as_it_was(launch_one, user, i
 
     launch_one(seed=3, draft=True)  # writes nothing
     is_full(False)
-    for run, begin in ((draft, deleting.launch_draft), (failed, launch.resume_run)):
+    for run, begin in ((draft, editing.launch_draft), (failed, launch.resume_run)):
         run.refresh_from_db()
         begin(run, user=user)
         assert run.state == State.QUEUED
@@ -112,4 +113,4 @@ def test_what_was_queued_while_there_was_room_waits_as_well_but_stops_go_out(lau
     assert [dispatch.kind for dispatch in lifecycle.claim_dispatches()] == [Dispatch.Kind.STOP]
     waiting.refresh_from_db()
     assert (waiting.state, waiting.state_reason) == (State.QUEUED, HELD)
-    assert outbox.why_held() == HELD
+    assert why_held() == HELD

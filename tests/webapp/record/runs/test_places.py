@@ -7,7 +7,7 @@ from django.db import connection
 
 from tests.launching import launched
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
-from webapp.record.runs import deleting, ingest, launch, lifecycle, places
+from webapp.record.runs import editing, ingest, launch, lifecycle, places
 from webapp.record.runs.models import Run, State
 
 
@@ -214,20 +214,20 @@ def test_a_draft_reaches_nothing_until_it_is_launched(launch_one, user):
     assert (run.state, run.attempts.count(), claimed()) == (State.DRAFT, 0, [])
     with pytest.raises(Conflict, match="is a draft"):
         lifecycle.cancel_run(run, user=user)
-    deleting.launch_draft(run, user=user)
+    editing.launch_draft(run, user=user)
     assert (run.state, run.attempts.count(), claimed()) == (State.QUEUED, 1, [0])
-    for again in (deleting.launch_draft, deleting.delete_draft):
+    for again in (editing.launch_draft, editing.delete_draft):
         with pytest.raises(Conflict, match="no draft any more"):
             again(run, user=user)
 
 
 def test_a_draft_is_deleted_for_good(launch_one, user):
     run = launch_one(draft=True)
-    deleting.delete_draft(run, user=user)
+    editing.delete_draft(run, user=user)
 
     assert not Run.objects.exists()
     with pytest.raises(Conflict, match="deleted already"):
-        deleting.delete_draft(run, user=user)
+        editing.delete_draft(run, user=user)
 
 
 def test_a_draft_whose_model_has_gone_is_refused(launch_one, user, model_folder):
@@ -237,7 +237,7 @@ def test_a_draft_whose_model_has_gone_is_refused(launch_one, user, model_folder)
     shutil.rmtree(model_folder)
 
     with pytest.raises(InvalidInput) as caught:
-        deleting.launch_draft(run, user=user)
+        editing.launch_draft(run, user=user)
 
     run.refresh_from_db()
     assert (caught.value.field, run.state) == ("model", State.DRAFT)

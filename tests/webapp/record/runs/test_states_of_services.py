@@ -15,7 +15,7 @@ from tests.shared_rows import kept
 from training.records import Record
 from webapp.base.errors import ServiceError
 from webapp.identity.accounts.services import create_project
-from webapp.record.runs import deleting, ingest, launch, lifecycle, observation, places
+from webapp.record.runs import editing, ingest, launch, lifecycle, observation, places
 from webapp.record.runs.models import Run, State, Transition
 from webapp.record.runs.observation import JobStatus
 from webapp.record.runs.states import ENDED, LEAVES
@@ -56,8 +56,8 @@ SERVICES = (
     {
         "cancel": lambda run, user: lifecycle.cancel_run(run, user=user),
         "resume": lambda run, user: launch.resume_run(run, user=user),
-        "launch draft": lambda run, user: deleting.launch_draft(run, user=user),
-        "delete draft": lambda run, user: deleting.delete_draft(run, user=user),
+        "launch draft": lambda run, user: editing.launch_draft(run, user=user),
+        "delete draft": lambda run, user: editing.delete_draft(run, user=user),
         "extend": lambda run, user: lifecycle.extend_run(run, 2.0, user=user),
         "priority": lambda run, user: places.set_priority(run, 2, user=user),
         "started": lambda run, user: lifecycle.report_started(run, attempt=1),

@@ -12,7 +12,7 @@ from tests.launching import tracked_run
 from training import samples
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.services import create_project
-from webapp.record.retention.ended import drop_old_samples
+from webapp.record.retention.folders import drop_old_samples
 from webapp.record.retention.models import RetentionPolicy
 from webapp.record.runs.models import Attempt, Run
 from webapp.record.samples import selectors, store

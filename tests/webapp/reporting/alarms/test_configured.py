@@ -5,7 +5,7 @@ import json
 import pytest
 from django.core import checks
 
-from webapp.record.alarm_rules.rules import (
+from webapp.record.alarm_rules import (
     DEFAULTS,
     AlarmSettingsError,
     rules,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from webapp.record.alarm_rules.rules import DEFAULTS, Comparison, Level, Rule
+from webapp.record.alarm_rules import DEFAULTS, Comparison, Level, Rule
 from webapp.record.runs.sampling import MAX_POINTS
 from webapp.reporting.alarms.judge import Watched, episodes_of, judge, judge_all, limit_of
 

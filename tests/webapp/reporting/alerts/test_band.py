@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import scaling
 from scaling import curve
 from tests.deep import IS_DEEP
-from webapp.reporting.alerts.band import ALPHA, Known, departures
+from webapp.reporting.alerts.conditions import ALPHA, Known, departures
 from webapp.reporting.alerts.events import streaks
 from webapp.science.curves.fitting import forecast_of, read
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.reporting.alerts.quiet import Quiet
+from webapp.reporting.alerts.hours import Quiet
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVERY_DAY = frozenset(range(7))

@@ -4,7 +4,7 @@ import pytest
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
-from webapp.interfaces.pages.run.logs import acted
+from webapp.interfaces.pages.run.attempts import acted
 from webapp.record.runs import launch, lifecycle
 from webapp.record.runs.models import Dispatch, Summary
 from webapp.reporting.alarms.services import judge_run

@@ -9,9 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from webapp.base import tokens
 from webapp.reporting.shares.drawing import Band, Ceiling, Drawing, Key, Line, Points, Target
-from webapp.reporting.shares.picture import _short, figure_of, png_of, svg_of, tick_text
+from webapp.reporting.shares.picture import _short, colours, figure_of, png_of, svg_of, tick_text
 
 XS = [1.0, 2.0, 4.0, 8.0, 16.0]
 YS = [0.3, 0.4, 0.5, 0.55, 0.58]
@@ -38,7 +37,7 @@ class Picture:
 
     def __init__(self, drawing: Drawing, title: str = "ScaleRL, seed 2") -> None:
         self.image = Image.open(io.BytesIO(png_of(drawing, title))).convert("RGB")
-        figure = figure_of(drawing, tokens.colours("light"), title)
+        figure = figure_of(drawing, colours("light"), title)
         figure.set_dpi(120)
         figure.draw_without_rendering()
         (self.axes,) = figure.axes
@@ -59,7 +58,7 @@ class Picture:
 
 
 def rgb(token: str) -> tuple[int, ...]:
-    colour = tokens.colours("light")[token]
+    colour = colours("light")[token]
     return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
 
 
@@ -67,7 +66,7 @@ def words_of(drawing: Drawing, title: str = "") -> str:
     """All that is written on it."""
     if not title:
         return "\n".join("".join(each.itertext()) for each in svg(drawing).iter(f"{SVG}text"))
-    figure = figure_of(drawing, tokens.colours("light"), title)
+    figure = figure_of(drawing, colours("light"), title)
     return "\n".join(each.get_text() for each in figure.findobj(lambda one: hasattr(one, "get_text")))
 
 
@@ -231,7 +230,7 @@ def test_only_who_draws_loads_matplotlib():
 
 
 def ticks(drawing: Drawing) -> list[str]:
-    figure = figure_of(drawing, tokens.colours("light"))
+    figure = figure_of(drawing, colours("light"))
     figure.draw_without_rendering()
     (axes,) = figure.axes
     lo, hi = axes.get_xlim()

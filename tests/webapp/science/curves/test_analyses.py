@@ -9,13 +9,13 @@ import scaling
 from scaling import forecast, forms, window
 from webapp.record.runs.models import Point
 from webapp.science.curves import fitting, words
-from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Question, curve_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.run import history
 from webapp.science.curves.run.history import hindsight_rows, history_payload, whole_fits
 from webapp.science.curves.run.window_table import forms_payload, sensible_windows, window_payload
 from webapp.science.curves.services import refit
+from webapp.science.curves.words import AXES
 
 HOURS = AXES["device_hours"]
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from webapp.science.curves import words
-from webapp.science.curves.axes import AXES
+from webapp.science.curves.words import AXES
 
 
 @pytest.mark.parametrize(

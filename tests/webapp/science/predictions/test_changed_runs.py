@@ -3,8 +3,7 @@
 import pytest
 
 from webapp.base.errors import Conflict
-from webapp.record.runs.deleting import delete_run
-from webapp.record.runs.editing import change_run
+from webapp.record.runs.editing import change_run, delete_run
 from webapp.record.runs.models import Run, State
 from webapp.science.predictions.models import Prediction
 from webapp.science.studies.models import Arm, Study, StudyRun

@@ -11,7 +11,7 @@ from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
 from webapp.reporting.alerts.models import Notice
 from webapp.science.predictions import selectors, services
-from webapp.science.predictions.comments import MAX_EARLIER, mentioned_names
+from webapp.science.predictions.discussion import MAX_EARLIER, mentioned_names
 from webapp.science.predictions.models import Comment
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from webapp.base.spreadsheets import original
+from webapp.base.formats import original
 from webapp.interfaces.exports.columns import ABOUT, OWN, RECORD, metric_of
 from webapp.interfaces.imports.readers.building import (
     PASS_RATE,

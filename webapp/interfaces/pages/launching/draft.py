@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 
 from django.http import QueryDict
 
-from webapp.base.plain_yaml import Unreadable
+from webapp.base.formats import Unreadable
 from webapp.interfaces.pages import configuration
-from webapp.interfaces.pages.launching import values
-from webapp.interfaces.pages.launching.checks import Checked, check
-from webapp.interfaces.pages.launching.specs import Spec, by_path
-from webapp.interfaces.pages.launching.values import Config
+from webapp.interfaces.pages.launching import specs
+from webapp.interfaces.pages.launching.preview import Checked, check
+from webapp.interfaces.pages.launching.specs import Config, Spec, by_path
 from webapp.record.recipes.models import Revision
 
 # A field of the form that stands on top -> the setting that it is.
@@ -49,48 +48,48 @@ class Draft:
 
     def text(self, spec: Spec) -> str:
         """A setting as its field shows it."""
-        return values.to_text(spec, values.get(self.config, spec.path))
+        return specs.to_text(spec, specs.get(self.config, spec.path))
 
     def base_text(self, spec: Spec) -> str:
         """The same of the chosen revision."""
-        return values.to_text(spec, values.get(self.base, spec.path))
+        return specs.to_text(spec, specs.get(self.base, spec.path))
 
 
 def of_revision(revision: Revision, wanted: Mapping[str, object] | None = None) -> Draft:
     """The revision as it is, with the values of some settings (path -> value), checked as while a person types."""
-    base = values.settled(revision.config)
+    base = specs.settled(revision.config)
     config = copy.deepcopy(base)
     for path, value in (wanted or {}).items():
-        values.put(config, path, value)
+        specs.put(config, path, value)
     draft = _checked(base, config, live=True)
-    draft.yaml_text = values.document(draft.config)
+    draft.yaml_text = specs.document(draft.config)
     return draft
 
 
 def of_form(revision: Revision, data: QueryDict, *, live: bool) -> Draft:
     """The revision with what was sent, checked. `data` of a text (source "yaml") has its essentials in it already."""
-    base = values.settled(revision.config)
+    base = specs.settled(revision.config)
     if data.get("source") == "yaml":
         return _of_text(base, data.get("yaml", ""), live)
     config, unreadable, raw = copy.deepcopy(base), {}, {}
     for path, text in sent_settings(data).items():
         spec = by_path()[path]
         try:
-            raw[path] = values.from_text(spec, text)
+            raw[path] = specs.from_text(spec, text)
         except Unreadable as error:
             raw[path], unreadable[path] = text, str(error)
-        values.put(config, path, raw[path])
+        specs.put(config, path, raw[path])
     if data.get("changed") == "task" or "task_options" not in data:  # options belong to their task
-        is_own = values.get(config, "task.name") == values.get(base, "task.name")
-        values.put(config, "task.options", values.get(base, "task.options") if is_own else {})
+        is_own = specs.get(config, "task.name") == specs.get(base, "task.name")
+        specs.put(config, "task.options", specs.get(base, "task.options") if is_own else {})
     if data.get("changed") == "s.loss.type":  # and clip values to their loss type
         for path in CLIPS:
-            values.put(config, path, None)
+            specs.put(config, path, None)
     draft = _checked(base, config, live)
     for path, reason in unreadable.items():
         draft.checked.problems[path] = []
         draft.checked.add(path, reason)
-    draft.yaml_text = values.document(draft.config)
+    draft.yaml_text = specs.document(draft.config)
     draft.resent = _settled_otherwise(draft, raw, data.get("changed", ""))
     return draft
 
@@ -98,8 +97,8 @@ def of_form(revision: Revision, data: QueryDict, *, live: bool) -> Draft:
 def _of_text(base: Config, text: str, live: bool) -> Draft:
     text = text.replace("\r\n", "\n")
     try:
-        config = values.parse_document(text)
-        problem = values.misfit(config)
+        config = specs.parse_document(text)
+        problem = specs.misfit(config)
     except Unreadable as error:
         config, problem = base, f"The text {error}"
     if problem:
@@ -143,7 +142,7 @@ def _settled_otherwise(draft: Draft, raw: Config, typed: str) -> tuple[str, ...]
         for path in raw
         if by_path()[path].name != typed
         and path not in (*OF_THE_RUN, "task.name")
-        and values.to_text(by_path()[path], raw[path]) != draft.text(by_path()[path])
+        and specs.to_text(by_path()[path], raw[path]) != draft.text(by_path()[path])
     )
 
 
@@ -152,16 +151,16 @@ def with_essentials_of_text(data: QueryDict) -> QueryDict:
     if data.get("source") != "yaml":
         return data
     try:
-        config = values.parse_document(data.get("yaml", ""))
+        config = specs.parse_document(data.get("yaml", ""))
     except Unreadable:
         return data
-    if values.misfit(config):
+    if specs.misfit(config):
         return data
     mixed = data.copy()
     for name, path in ESSENTIALS.items():
-        value = values.get(config, path)
+        value = specs.get(config, path)
         value = by_path()[path].default if value is None else value
-        text = values.to_text(by_path()[path], value)
+        text = specs.to_text(by_path()[path], value)
         mixed[name] = _seeds_with(data.get("seed", ""), text) if name == "seed" else text
     return mixed
 
@@ -179,7 +178,7 @@ def of_the_recipe(draft: Draft) -> Config | None:
     """
     config = copy.deepcopy(draft.config)
     for path in OF_THE_RUN:
-        values.put(config, path, values.get(draft.base, path))
+        specs.put(config, path, specs.get(draft.base, path))
     asked, own = config["task"], draft.base["task"]
     if asked["options"] == (own["options"] if asked["name"] == own["name"] else {}):
         config["task"] = own
@@ -199,11 +198,10 @@ def differences(before: Config, after: Config) -> list[configuration.Change]:
 
 
 def _written(change: configuration.Change, before: Config, after: Config) -> configuration.Change:
-    spec = by_path().get(change.path)
-    if spec is None:
+    if (spec := by_path().get(change.path)) is None:
         return change
     texts = [
-        None if text is None else values.to_text(spec, values.get(config, change.path))
+        None if text is None else specs.to_text(spec, specs.get(config, change.path))
         for text, config in ((change.before, before), (change.after, after))
     ]
     return configuration.Change(change.path, *texts)

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from training.schema import CLIP_DEFAULTS
 from training.tasks import task_options
 from webapp.interfaces.pages.launching.draft import CLIPS, ESSENTIALS, Draft
-from webapp.interfaces.pages.launching.specs import Spec, by_path, fields_of, sections
-from webapp.interfaces.pages.launching.values import get, to_text
+from webapp.interfaces.pages.launching.specs import Spec, by_path, fields_of, get, sections, to_text
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import shipped_slugs
 

@@ -79,8 +79,7 @@ def apart(counts: Counts) -> str:
         (counts.open, "open"), (counts.projection, projections), (counts.withdrawn, "withdrawn"),
         (counts.replaced, "replaced"),
     )  # fmt: skip
-    parts = [f"{number} {what}" for number, what in said if number]
-    if not parts:
+    if not (parts := [f"{number} {what}" for number, what in said if number]):
         return "Every prediction is scored."
     return f"Not counted above: {', '.join(parts)}, of {words.count(counts.total, 'prediction')} in all."
 

@@ -13,19 +13,18 @@ from django import forms
 from django.http import QueryDict
 
 import scaling
-from webapp.base.amounts import NoAmount, number_in
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.formats import NoAmount, number_in
 from webapp.identity.accounts.models import Project, Role, User
 from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.run.questions import BadQuestion, question_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import fitting, words
-from webapp.science.curves.axes import AXES, DEFAULT_LEVEL
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.curves.run.forecast import end_of_budget
-from webapp.science.predictions.checks import check_numbers, refused_target
-from webapp.science.predictions.claims import STATEMENTS, Claim, Statement
+from webapp.science.curves.words import AXES, DEFAULT_LEVEL
+from webapp.science.predictions.claims import STATEMENTS, Claim, Statement, check_numbers, refused_target
 from webapp.science.predictions.figure import axis_payload, claim_payload, points_of, reach
 from webapp.science.predictions.frozen import Known
 from webapp.science.predictions.models import Prediction
@@ -202,8 +201,7 @@ def draft_of(query: QueryDict, rivals: Sequence[Run]) -> Draft:
     problems: dict[str, str] = {}
 
     def number(name: str) -> float | None:
-        text = query.get(name, "").strip()
-        if not text:
+        if not (text := query.get(name, "").strip()):
             return None
         try:
             return number_in(text)
@@ -322,8 +320,7 @@ def reach_words(run: Run, curve: Curve, asked: Question) -> str:
     projection = "A target that no run of the recipe reaches is a projection: kept, but never scored."
     if run.state in ENDED:
         return f"{now} and has ended. {projection}"
-    end = end_of_budget(run, curve)
-    if end is None:
+    if (end := end_of_budget(run, curve)) is None:
         return f"{now}; it has no budget, so a claim stays open for as long as it runs. {projection}"
     return f"{now}; its budget ends at {axis.amount(end)}. {projection}"
 

@@ -10,9 +10,9 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet
 from django.http import QueryDict
 
-from webapp.base.times import utc
+from webapp.base.formats import utc
 from webapp.identity.accounts.models import Project, User
-from webapp.science.curves.axes import AXES
+from webapp.science.curves.words import AXES
 from webapp.science.predictions import selectors
 from webapp.science.predictions.claims import STATEMENTS, Statement, claim_of
 from webapp.science.predictions.models import Outcome, Prediction

@@ -20,12 +20,12 @@ from webapp.interfaces.pages.prediction.form import hidden_fields, reviewers_of
 from webapp.interfaces.pages.prediction.listing import differences
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import words
-from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import curve_of
 from webapp.science.curves.run.window_table import forms_payload, window_payload
+from webapp.science.curves.words import AXES
 from webapp.science.predictions import claims, selectors
 from webapp.science.predictions.calibration import Record
-from webapp.science.predictions.comments import newly_passed
+from webapp.science.predictions.discussion import newly_passed
 from webapp.science.predictions.figure import Anchor, known_of, parameter_rows, prediction_figure, question_of
 from webapp.science.predictions.models import Comment, Outcome, Pending, Prediction, Review, ReviewRequest
 

@@ -50,8 +50,7 @@ def verdict(row: Row | Level, claimed: float = SHOWN) -> str:
 
 def recalibration(found: Found) -> str:
     """Whether the project's intervals follow this record, and by how much."""
-    factor = found.factors.get(key(SHOWN))
-    if factor is None:
+    if (factor := found.factors.get(key(SHOWN))) is None:
         so_far = f"there are {found.of_project} yet"
         return f"From {MIN_RUNS} judged runs on, intervals are recalibrated by this record; {so_far}."
     if not found.is_on:

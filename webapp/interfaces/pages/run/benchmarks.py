@@ -6,8 +6,8 @@ from typing import Any
 
 from training.benchmarks import BENCHMARKS
 from training.tasks import task_names
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import whole_in
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.evaluations.selectors import Matrix, Score, matrix_of
 from webapp.record.evaluations.services import Asked, checkpoints_by_step

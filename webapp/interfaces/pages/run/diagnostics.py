@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.text import slugify
 
 from webapp.interfaces.pages.marks import Limit
-from webapp.record.alarm_rules.rules import Rule, rules
+from webapp.record.alarm_rules import Rule, rules
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint
 from webapp.record.runs.sampling import LARGEST, LAST, SMALLEST, Sampled, sampled_points, thinned_series
@@ -132,8 +132,7 @@ class Panel:
     def draw_alarming(self) -> None:
         """Put the alarming points that the stride left out into the line."""
         drawn = set(self.steps)
-        extra = [(step, value) for step, value in self.dots if step not in drawn]
-        if extra:
+        if extra := [(step, value) for step, value in self.dots if step not in drawn]:
             line = sorted([*zip(self.steps, self.values, strict=True), *extra], key=lambda point: point[0])
             self.steps, self.values = [step for step, _ in line], [value for _, value in line]
 
@@ -167,8 +166,7 @@ def diagnostics_context(run: Run, panels: Sequence[Panel], wanted: str) -> Paylo
         context["most_metrics"] = run.project.max_metrics
     if not wanted:
         return context
-    found = stored_name(run, wanted)
-    if found is None:
+    if (found := stored_name(run, wanted)) is None:
         return context | {"missing": wanted}
     wanted = found
     panel = next((panel for panel in panels if panel.metric.name == wanted), None)

@@ -10,16 +10,15 @@ from typing import Any
 from django.db.models import Case, Max, Value, When
 
 from headroom.adapters.naming import originals_of
-from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.points import effective_points
 from webapp.record.runs.states import ENDED
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.fitting import Question
-from webapp.science.curves.words import count
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_METRIC, count
 
 MOST_NAMES = 300  # that the form suggests
 PREFERRED = ("eval", "val", "test")  # how names of held-out metrics begin
@@ -52,8 +51,7 @@ def nothing_to_draw(run: Run, question: Question) -> dict[str, str]:
     """Heading and sentence for a chart without a point."""
     if run.origin == Run.Origin.LAUNCHED:
         return NEVER if run.state in ENDED else NOT_YET
-    known = known_axis(run, question.metric)
-    if known is None:
+    if (known := known_axis(run, question.metric)) is None:
         return ELSEWHERE
     wanted, other = UNITS[question.x], UNITS[known]
     hint = " Say under Metrics on how many devices it trains, and" if question.x == DEFAULT_AXIS else ""
@@ -105,8 +103,7 @@ def preview(run: Run, meaning: Meaning) -> dict[str, Any]:
 
 
 def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:
-    text = sent.get(field, "").strip()
-    if not text:
+    if not (text := sent.get(field, "").strip()):
         return None
     try:
         return amount_in(text)

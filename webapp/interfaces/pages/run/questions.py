@@ -5,13 +5,13 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.base.amounts import NoAmount, amount_in, number_in
+from webapp.base.formats import NoAmount, amount_in, number_in
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.fitting import Question
 from webapp.science.curves.run.chart_views import DEFAULT_VIEW, VIEWS
 from webapp.science.curves.run.forecast import DEFAULT_DELTA
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_METRIC
 
 FIELDS = ("x", "metric", "view", "lo", "cutoff", "robust", "target", "of", "superseded")
 OF = {"rate": "pass rate", "gain": "% of the gain"}

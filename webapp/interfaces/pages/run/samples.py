@@ -17,7 +17,7 @@ from django.shortcuts import get_object_or_404
 
 from training.samples import FLAGS, MOST_STEP, Wanted
 from training.verifiers.text import BEGIN_THINK, END_THINK, last_boxed
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
 from webapp.record.samples.selectors import (

@@ -13,14 +13,14 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.interfaces.pages import configuration
-from webapp.interfaces.pages.decisions import panel
+from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.marks import shared_scale
-from webapp.interfaces.pages.run import diagnostics, logs
+from webapp.interfaces.pages.run import attempts, diagnostics
+from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.benchmarks import benchmarks_context
 from webapp.interfaces.pages.run.diagnostics import diagnostics_context
-from webapp.interfaces.pages.run.logs import attempt_rows, last_line
 from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
 from webapp.interfaces.pages.run.timeline import machines_context, timeline_context
 from webapp.record.runs.models import Run
@@ -29,12 +29,12 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.selectors import acted_on, policy_of
 from webapp.science.curves import ahead, words
-from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.run.figure import end_of_budget
 from webapp.science.curves.run.forecast import DEFAULT_DELTA, plan_answers
 from webapp.science.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
 from webapp.science.curves.run.window_table import forms_payload, window_payload
+from webapp.science.curves.words import AXES
 
 Context = dict[str, Any]
 MOST_TRANSITIONS = 200  # newest of a run that its tab shows
@@ -168,7 +168,7 @@ def _log(tab: TabRequest) -> Context:
         "attempt": attempt,
         "numbers": numbers,
         "missing": wanted if wanted and not known else "",
-        "page": logs.log_page(attempt, tab.query) if attempt else None,
+        "page": attempts.log_page(attempt, tab.query) if attempt else None,
         "last_error": last_line(attempt.message if attempt else tab.run.state_reason),
         "kept": tab.kept("q", "attempt", "before", "tab"),
     }
@@ -205,8 +205,7 @@ def _others(run: Run) -> list[Run]:
 
 def _against(run: Run, other_id: str) -> Context:
     """What differs from another run of the same project; one that is not there is said."""
-    other = Run.objects.filter(project=run.project_id, pk=other_id).first()
-    if other is None:
+    if (other := Run.objects.filter(project=run.project_id, pk=other_id).first()) is None:
         return {"other_problem": "There is no such run in this project."}
     return {"other": other, "other_changes": configuration.differences(other.config, run.config)}
 
@@ -237,7 +236,7 @@ CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "files": _files,
     "configuration": _configuration,
     "attempts": _attempts,
-    "decisions": lambda asked: panel(asked.run),
+    "decisions": lambda asked: decision_panel(asked.run),
 }
 
 

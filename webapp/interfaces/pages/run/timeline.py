@@ -12,11 +12,10 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.base.amounts import whole_in
 from webapp.base.disk import bytes_in_words
-from webapp.interfaces.pages.ages import duration
-from webapp.interfaces.pages.marks import Limit
-from webapp.record.alarm_rules.rules import rules
+from webapp.base.formats import whole_in
+from webapp.interfaces.pages.marks import Limit, duration
+from webapp.record.alarm_rules import rules
 from webapp.record.runs.models import Run
 from webapp.record.runs.timeline import (
     HOST,
@@ -113,8 +112,7 @@ def _places(spans: Sequence[Span]) -> tuple[dict[str, int], int]:
     """(lane -> its upper end, from the top, of lanes that have spans; the height of all)."""
     height, tops = 0, {}
     for lane in LANES:
-        rows = [span.row for span in spans if span.lane == lane]
-        if rows:
+        if rows := [span.row for span in spans if span.lane == lane]:
             tops[lane] = height
             height += ROW * min(MOST_ROWS, max(rows) + 1) + GAP
     return tops, height
@@ -192,8 +190,7 @@ def in_words(what: str, value: float) -> str:
 def machines_context(run: Run, alarms: Sequence[Alarm], wanted: str) -> dict[str, Any]:
     """The nodes, and the panels of one of them by part: the one that is `wanted`, else the first."""
     figures = figures_of(run)
-    nodes = list(dict.fromkeys(one.node for one in figures))
-    if not nodes:
+    if not (nodes := list(dict.fromkeys(one.node for one in figures))):
         return {"nodes": []}
     node = wanted if wanted in nodes else nodes[0]
     own = [one for one in figures if one.node == node][:MOST_PANELS]

@@ -85,8 +85,7 @@ def _of_stopping(runs: Sequence[Run]) -> list[str]:
 
 def _spent(going: Sequence[Run]) -> str:
     spent = [spent_hours(run, summary_of(run).used_hours) for run in going]
-    known = [used for used in spent if used is not None]
-    if not known:
+    if not (known := [used for used in spent if used is not None]):
         return "What was spent so far is not known."
     budget = sum(run.budget_hours or 0.0 for run in going)
     of = f" of {amount(budget)}" if budget else ""
@@ -103,11 +102,9 @@ def _of_resuming(runs: Sequence[Run]) -> list[str]:
     done = sum(run.state == State.SUCCEEDED and run.origin == Run.Origin.LAUNCHED for run in runs)
     if done:
         said.append(f"{_those(done)} succeeded: such a run goes on only where its budget was extended since.")
-    tracked = sum(run.origin == Run.Origin.TRACKED for run in runs)
-    if tracked:
+    if tracked := sum(run.origin == Run.Origin.TRACKED for run in runs):
         said.append(f"{count(tracked, 'run trains', 'runs train')} elsewhere and cannot be resumed here.")
-    going = sum(run.state in ACTIVE for run in runs)
-    if going:
+    if going := sum(run.state in ACTIVE for run in runs):
         said.append(f"{_those(going)} not ended and {'is' if going == 1 else 'are'} left alone.")
     return said
 

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 
 from scaling.course import widened_ceiling
 from webapp.interfaces.pages import marks
-from webapp.interfaces.pages.run.logs import is_unjudged, mark_words
+from webapp.interfaces.pages.run.attempts import is_unjudged, mark_words
 from webapp.interfaces.pages.templatetags.headroom import age, pill, rate, span
 from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path
 from webapp.record.runs.filtering.parsing import Comparison, Value, to_text
@@ -26,8 +26,8 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import active_alarms
 from webapp.science.curves import ahead, words
 from webapp.science.curves.ahead import NO_FORECAST
-from webapp.science.curves.axes import DEFAULT_LEVEL
 from webapp.science.curves.record.recalibrating import Record, record_of
+from webapp.science.curves.words import DEFAULT_LEVEL
 
 Scale = tuple[float, float]
 MAX_SETTINGS = 6  # columns of settings at a time

@@ -24,7 +24,7 @@ from webapp.interfaces.pages.run_list.columns import (
 from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, Table, state_of
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.bulk import ACTIONS, NEEDS, report_of
-from webapp.record.runs.filtering import Compiled, FilterError, compile_filter, config_values
+from webapp.record.runs.filtering import Compiled, FilterError, compile_filter, fields
 from webapp.record.runs.filtering.completing import settings_of_newest
 from webapp.record.runs.filtering.fields import BY_NAME, FIELDS, config_path
 from webapp.record.runs.filtering.parsing import And, Node, Not, Or, Word, comparisons, nearest
@@ -164,8 +164,7 @@ MISSING_VIEW = "This view does not exist any more, or is not shared with you."
 def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
     """Sentences in the order of the filter; a query only where it names a recipe, a person or a setting."""
     found = [_missing_view(state)] if state.view_missing else []
-    recipes = _named(compiled, "recipe")
-    if recipes:
+    if recipes := _named(compiled, "recipe"):
         known = {
             text.lower()
             for pair in Recipe.objects.filter(project=project).values_list("slug", "name")
@@ -214,7 +213,7 @@ def _unknown_settings(compiled: Compiled, project: Project) -> list[str]:
 
 
 def _some_have(runs: QuerySet[Run], setting: str) -> bool:
-    return runs.exclude(config_values.missing("config", config_path(setting))).exists()
+    return runs.exclude(fields.missing("config", config_path(setting))).exists()
 
 
 def _did_you_mean(name: str, known: set[str]) -> str:

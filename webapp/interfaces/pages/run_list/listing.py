@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.run_list.columns import (
@@ -25,8 +25,7 @@ from webapp.interfaces.pages.run_list.columns import (
     rows_of,
 )
 from webapp.record.runs.filtering import Compiled
-from webapp.record.runs.filtering.config_values import text_of
-from webapp.record.runs.filtering.fields import STATE_GROUPS, config_path
+from webapp.record.runs.filtering.fields import STATE_GROUPS, config_path, text_of
 from webapp.record.runs.filtering.parsing import And, Comparison, Node, Value, Word, to_text
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from webapp.base.disk import bytes_in_words
 from webapp.interfaces.pages import marks
-from webapp.interfaces.pages.ages import age_words, ago_words, duration
+from webapp.interfaces.pages.marks import age_words, ago_words, duration
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run, State
 from webapp.reporting.status.troubles import span_words

@@ -1,18 +1,22 @@
-"""Tags of the pages of predictions."""
+"""Tags of the pages of predictions and of the decision log."""
 
 from django import template
 from django.utils.html import conditional_escape, linebreaks
 from django.utils.safestring import SafeString, mark_safe
 
+from webapp.interfaces.pages.forms import address_of
 from webapp.science.curves import words
-from webapp.science.curves.axes import AXES
+from webapp.science.curves.words import AXES
+from webapp.science.decisions.services import said as said_of_decision
 from webapp.science.predictions import claims
 from webapp.science.predictions.claims import outcome_words, times_as_far
-from webapp.science.predictions.comments import MENTION
+from webapp.science.predictions.discussion import MENTION
 from webapp.science.predictions.models import Comment, Outcome, Prediction
 from webapp.science.predictions.status import Status
 
 register = template.Library()
+register.filter("stood", said_of_decision)
+register.filter("object_address", address_of)
 
 
 @register.filter

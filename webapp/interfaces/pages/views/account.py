@@ -12,8 +12,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import ApiToken, Project, Role, Scope
 from webapp.identity.accounts.permissions import Permission
 from webapp.identity.accounts.selectors import others_tokens_of, tokens_of

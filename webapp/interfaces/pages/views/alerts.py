@@ -12,8 +12,8 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import REFUSED, Conflict, InvalidInput, ServiceError
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
 from webapp.interfaces.pages.alert_forms import FORMS, ChannelForm, QuietForm, RuleForm, quiet_initial

@@ -11,24 +11,26 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.selectors import members_of
 from webapp.identity.audit import selectors
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.selectors import (
+    WORDS,
     EventFilter,
     asked_by,
+    detail_words,
     events_of_organisation,
     events_of_project,
     narrowed,
     page_of,
     rows_of,
+    words_of,
 )
 from webapp.identity.audit.services import record
-from webapp.identity.audit.words import WORDS, detail_words, words_of
 from webapp.interfaces.pages.access import current_project, signed_in
-from webapp.interfaces.pages.team.forms import AuditForm
+from webapp.interfaces.pages.team_forms import AuditForm
 
 Lines = Callable[[Iterable[dict[str, Any]]], Iterator[str]]
 FORMATS: dict[str, tuple[Lines, str]] = {

@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.configuration import config_table
 from webapp.interfaces.pages.marks import tie_stripes
@@ -22,13 +22,13 @@ from webapp.record.runs.selectors import RunFilters, runs_of
 from webapp.record.savedviews.models import SavedView
 from webapp.record.savedviews.selectors import layouts_of
 from webapp.record.savedviews.services import create_layout, delete_view
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import odds
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
 from webapp.science.curves.comparison.entries import BY, MOST_RUNS, Choice, Entry, choose
 from webapp.science.curves.comparison.panels import MOST_PATTERNS, panels_of
 from webapp.science.curves.models import ReferenceFit
+from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
 TABS = {"curves": "Curves", "metrics": "Metrics", "settings": "Settings"}
 VIEWS = dict(zip(KNOWN_VIEWS, ("Pass rate", "Share of the gain", "Slope"), strict=True))

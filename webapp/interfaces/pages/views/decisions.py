@@ -10,8 +10,7 @@ from django.urls import reverse
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
-from webapp.interfaces.pages.decisions import DecisionForm, address_of
-from webapp.interfaces.pages.forms import add_service_error
+from webapp.interfaces.pages.forms import DecisionForm, add_service_error, address_of
 from webapp.science.decisions import selectors
 from webapp.science.decisions.models import About, DecisionKind
 from webapp.science.decisions.services import decide

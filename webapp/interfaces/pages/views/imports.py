@@ -1,10 +1,16 @@
 """Imports: the list, a new one, what the columns of a table are, and how far one is.
 
 The example project that came with Headroom: opening it, and removing it for good.
+
+Forms of imports. What is right or wrong is decided by `webapp.interfaces.imports`; a refusal is shown beside its
+field.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -17,12 +23,231 @@ from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.imports import claims, services, uploads
 from webapp.interfaces.imports.example import remove_example
 from webapp.interfaces.imports.models import Import, State
-from webapp.interfaces.imports.readers.rows import Options
+from webapp.interfaces.imports.readers.kinds import KINDS
+from webapp.interfaces.imports.readers.rows import Options, Preview
 from webapp.interfaces.imports.services import preview_of
-from webapp.interfaces.imports.uploads import Server
+from webapp.interfaces.imports.uploads import MAX_MODEL, MAX_NAME, MAX_TASK, ImportRequest, Server, asked_of
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, example_project, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment
-from webapp.interfaces.pages.import_forms import FILE, SERVER, ColumnsForm, NewImportForm, kinds_in_words
+
+PER_ROW, PERCENT = "/row", "/percent"  # after a role: how its numbers are meant
+IGNORE = "ignore"
+AMOUNTS = {"device_hours": "device-hours", "flops": "FLOPs", "tokens": "tokens"}
+ROLE_WORDS: tuple[tuple[str, str], ...] = (
+    ("", "a metric"),
+    (IGNORE, "leave out"),
+    ("run", "run name"),
+    ("step", "step"),
+    ("time", "time"),
+    ("elapsed", "seconds since the run began"),
+    *((name, f"{words}, total so far") for name, words in AMOUNTS.items()),
+    *((f"{name}{PER_ROW}", f"{words} of each row") for name, words in AMOUNTS.items()),
+    ("pass_rate", "pass rate"),
+    (f"pass_rate{PERCENT}", "pass rate, in percent"),
+    ("pass_rate_stderr", "standard error of the pass rate"),
+    ("metric", "names of metrics (a long table)"),
+    ("value", "values of metrics (a long table)"),
+)
+FILE, SERVER = "file", "address"
+
+
+def _text(label: str, most: int, help_text: str = "", **attrs: Any) -> forms.CharField:
+    widget = forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"} | attrs)
+    return forms.CharField(label=label, max_length=most, required=False, help_text=help_text, widget=widget)
+
+
+class _Form(forms.Form):
+    def __init__(self, data: Any = None, **kwargs: Any) -> None:
+        super().__init__(data, label_suffix="", **kwargs)
+        for name, field in self.fields.items():
+            if field.help_text:
+                field.widget.attrs["aria-describedby"] = f"id_{name}_helptext"
+
+    def refuse(self, error: ServiceError) -> None:
+        """Show a refusal beside its field, or above the form."""
+        said = error.field or ""
+        name = said.removeprefix("options.").split(".")[0]
+        message = error.message.removeprefix(f"{said}: ").removeprefix(f"{said} ")
+        self.add_error(name if name in self.fields else None, message[:1].upper() + message[1:])
+
+
+class SaidForm(_Form):
+    """What the source may not say itself."""
+
+    devices = _text(
+        "Devices",
+        20,
+        "How many GPUs trained, or cores on a CPU. Device-hours are devices × time. Leave it empty where you do not "
+        "know: then they are unknown.",
+        inputmode="decimal",
+    )
+    timezone = _text("Time zone", 60, "Of times without an offset, such as UTC or Europe/Berlin.")
+    task = _text(
+        "Task", MAX_TASK, "Runs of one task are compared. Of runs whose source does not name theirs."
+    )
+    model = _text("Model", MAX_MODEL, "Of runs whose source does not name theirs.")
+    source = _text(
+        "Name of the source",
+        MAX_NAME,
+        "What is imported again under the same name adds to the same runs. Empty: the name of the file.",
+    )
+
+    def options(self) -> dict[str, Any]:
+        """As `asked_of` takes them. A number that is none is left as it was typed, so that its refusal names it."""
+        data = self.cleaned_data
+        said = {name: data[name] for name in ("timezone", "task", "model", "source")}
+        return said | {"devices": _number(data["devices"])}
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+class NewImportForm(SaidForm):
+    """A file or a server of another tracker."""
+
+    # For their errors: `webapp.interfaces.imports.uploads` takes the files themselves.
+    files = forms.CharField(required=False)  # type: ignore[assignment]
+    kind = forms.ChoiceField(required=False)
+    pass_rate = _text(
+        "Pass rate",
+        MAX_NAME,
+        "The metric that is the held-out pass rate, from 0 to 1, as the source calls it: its curve is fitted.",
+    )
+    percent = forms.BooleanField(label="It is in percent, from 0 to 100", required=False)
+    experiments = _text("Experiments", 2000, "Names with commas between; empty: all.")
+    address = _text(
+        "Address", 500, "Where the server answers, such as https://mlflow.example.", inputmode="url"
+    )
+    user = _text("User", 200, "Empty, where a token opens it.")
+    token = forms.CharField(
+        label="Token or password",
+        max_length=4000,
+        required=False,
+        help_text="Stored encrypted, and forgotten when the import has ended.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+    )
+
+    def __init__(self, data: Any = None, *, takes: str, **kwargs: Any) -> None:
+        super().__init__(data, **kwargs)
+        self.takes = takes
+        found = [
+            (name, kind.label) for name, kind in KINDS.items() if (kind.takes == SERVER) == (takes == SERVER)
+        ]
+        self.fields["kind"].choices = found if takes == SERVER else [("", "find out from the file"), *found]  # type: ignore[attr-defined]
+        for name in ("files",) if takes == SERVER else ("address", "user", "token", "experiments"):
+            del self.fields[name]
+
+    def asked(self) -> ImportRequest:
+        """Raises InvalidInput."""
+        data = self.cleaned_data
+        columns = {"pass_rate": data["pass_rate"]} if data["pass_rate"] else {}
+        names = [name.strip() for name in data.get("experiments", "").split(",") if name.strip()]
+        said = {"columns": columns, "percent": data["percent"], "experiments": names}
+        return asked_of(data["kind"], self.options() | said)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table with its first values, and what it is said to be."""
+
+    name: str
+    field_name: str
+    values: Sequence[str]
+    role: str
+    error: str = ""
+
+    @property
+    def roles(self) -> list[tuple[str, str, bool]]:
+        return [(value, words, value == self.role) for value, words in ROLE_WORDS]
+
+
+class ColumnsForm(SaidForm):
+    """What each column of a table is. `shown` has the guess that stands there first."""
+
+    def __init__(self, data: Any = None, *, shown: Preview, one: Import, **kwargs: Any) -> None:
+        said = {"task": one.task, "model": one.model, "source": one.source}
+        stored = Options(**one.options)
+        said |= {"timezone": stored.timezone, "devices": f"{stored.devices:g}" if stored.devices else ""}
+        super().__init__(data, initial=said, **kwargs)
+        self.shown = shown
+        self.pass_rate = stored.columns.get("pass_rate", "")  # as it was named before the columns were seen
+        self.in_percent = stored.percent
+        self.column_errors: dict[str, str] = {}
+
+    def roles(self) -> dict[str, str]:
+        """Column -> what it is said to be."""
+        if not self.is_bound:
+            return _guessed(self.shown.guess)
+        names = self.shown.columns
+        return {name: str(self.data.get(f"column-{i}", "")) for i, name in enumerate(names)}
+
+    def columns(self) -> list[Column]:
+        roles, rows = self.roles(), self.shown.rows[:3]
+        return [
+            Column(
+                name,
+                f"column-{i}",
+                [row[i] for row in rows],
+                roles.get(name, ""),
+                self.column_errors.get(name, ""),
+            )
+            for i, name in enumerate(self.shown.columns)
+        ]
+
+    def asked(self, kind: str) -> ImportRequest:
+        """Raises InvalidInput."""
+        roles = self.roles()
+        columns = {_bare(role): name for name, role in roles.items() if role not in ("", IGNORE)}
+        percent = any(role.endswith(PERCENT) for role in roles.values())
+        if "metric" in columns and self.pass_rate:
+            columns.setdefault("pass_rate", self.pass_rate)
+            percent |= self.in_percent
+        per_row = [_bare(role) for role in roles.values() if role.endswith(PER_ROW)]
+        ignored = [name for name, role in roles.items() if role == IGNORE]
+        said = {"columns": columns, "per_row": per_row, "percent": percent, "ignore": ignored}
+        return asked_of(kind, self.options() | said)
+
+    def check_roles(self) -> bool:
+        """Whether each role is one, and has one column; what is wrong stands beside the column."""
+        words = dict(ROLE_WORDS)
+        taken: dict[str, str] = {}
+        for name, role in self.roles().items():
+            bare = _bare(role)
+            if role not in words:
+                self.column_errors[name] = "Choose what this column is."
+            elif role in ("", IGNORE):
+                continue
+            elif bare in taken:
+                self.column_errors[name] = f"The column {taken[bare]} is this already."
+            else:
+                taken[bare] = name
+        return not self.column_errors
+
+    def refuse(self, error: ServiceError) -> None:
+        role = (error.field or "").removeprefix("options.columns.").replace("options.percent", "pass_rate")
+        named = [name for name, has in self.roles().items() if _bare(has) == role]
+        if role != error.field and named:
+            self.column_errors[named[0]] = error.message.removeprefix(f"{error.field}: ")
+        else:
+            super().refuse(error)
+
+
+def _bare(role: str) -> str:
+    return role.partition("/")[0]
+
+
+def _guessed(guess: Options) -> dict[str, str]:
+    meant = dict.fromkeys(guess.per_row, PER_ROW) | ({"pass_rate": PERCENT} if guess.percent else {})
+    return {name: f"{role}{meant.get(role, '')}" for role, name in guess.columns.items()}
+
+
+def kinds_in_words() -> Mapping[str, str]:
+    return {name: kind.label for name, kind in KINDS.items()}
+
 
 PAGE_SIZE = 30
 MOST_RUNS = 200  # on an import's page

@@ -14,20 +14,19 @@ from django.utils.html import format_html, format_html_join
 from training.models import available_models, default_home
 from training.schema import Recipe
 from training.tasks import task_names
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_run, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import LaunchForm, new_key
-from webapp.interfaces.pages.launching import cost, draft, fields
-from webapp.interfaces.pages.launching.checks import setting_of
-from webapp.interfaces.pages.launching.cost import cluster_now
+from webapp.interfaces.pages.launching import draft, fields, preview
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.fields import Status
+from webapp.interfaces.pages.launching.preview import cluster_now, setting_of
 from webapp.interfaces.pages.launching.specs import by_path
-from webapp.interfaces.pages.team.forms import RunPolicyForm
+from webapp.interfaces.pages.team_forms import RunPolicyForm
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import newest_shipped
 from webapp.record.runs.launch import Launched, LaunchRequest, objections
@@ -59,8 +58,7 @@ class Choice:
 
 def launch(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another recipe or revision was chosen), the form alone with its defaults."""
-    choice = _choice(request)
-    if choice is None:
+    if (choice := _choice(request)) is None:
         return render(request, "runs/launch.html", {"no_recipes": True})
     if request.method == "POST":
         data = draft.with_essentials_of_text(request.POST)
@@ -84,8 +82,7 @@ def launch(request: HttpRequest) -> HttpResponse:
 
 def launch_check(request: HttpRequest) -> HttpResponse:
     """What is wrong, what differs, what it costs and how long it waits; nothing is stored."""
-    choice = _choice(request)
-    if choice is None:
+    if (choice := _choice(request)) is None:
         return HttpResponse(status=204)
     data = draft.with_essentials_of_text(request.POST)
     form, asked = _filled(choice, data, live=True)
@@ -104,8 +101,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    newest = fields.usual_first(_newest_revisions(project), fields.slug_of)
-    if not newest:
+    if not (newest := fields.usual_first(_newest_revisions(project), fields.slug_of)):
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
     if cloned is None:
@@ -142,8 +138,7 @@ def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -
 
 def _wanted(choice: Choice) -> dict[str, object]:
     """What a clone takes over from its run: everything that its revision does not say."""
-    run = choice.cloned
-    if run is None:
+    if (run := choice.cloned) is None:
         return {}
     task = run.config.get("task") or {}
     return {
@@ -263,8 +258,7 @@ def _blame(form: LaunchForm, asked: Draft, error: InvalidInput) -> None:
         form.add_error(field_name, error.message)
         return
     path = setting_of(field_name, error.message)
-    essential = next((name for name, of in ESSENTIALS.items() if of == path), None)
-    if essential:
+    if essential := next((name for name, of in ESSENTIALS.items() if of == path), None):
         form.add_error(essential, error.message)
     else:
         asked.checked.add(path, error.message)
@@ -373,8 +367,8 @@ def _prospects(choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]
     name, slug = choice.revision.recipe.name, choice.revision.recipe.slug
     pace = pace_of(choice.project, recipe=slug, task=recipe.task.name, model=recipe.model)
     return {
-        "cost": cost.cost(recipe, len(seeds), pace, name),
-        "wait": cost.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
+        "cost": preview.cost(recipe, len(seeds), pace, name),
+        "wait": preview.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
         "hints": asked.checked.hints,
         "parameters": f"{asked.checked.parameters:,}" if asked.checked.parameters else "",
     }

@@ -10,12 +10,11 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import slugify
 
-from webapp.base.spreadsheets import csv_file
+from webapp.base.formats import csv_file
 from webapp.interfaces.api.paging import leaderboard_rows
 from webapp.interfaces.pages.access import current_project
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.views.compare import read_budget
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.ranking.leaderboard import (
     MOST_RUNS,
     SORTS,
@@ -26,6 +25,7 @@ from webapp.science.curves.ranking.leaderboard import (
 )
 from webapp.science.curves.ranking.leaderboard import leaderboard as ranked_groups
 from webapp.science.curves.ranking.variation import efficiencies
+from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
 __all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
 

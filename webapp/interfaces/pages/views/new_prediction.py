@@ -67,8 +67,7 @@ def new_prediction(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return _show(request, subject, _first_draft(subject))
     form = _form(subject, request.POST)
-    prediction = _try_freeze(request, subject, form)
-    if prediction is not None:
+    if (prediction := _try_freeze(request, subject, form)) is not None:
         return redirect("prediction", prediction.pk)
     return _show(request, subject, draft_of(form.renewed(), subject.rivals), form)
 
@@ -171,8 +170,7 @@ def _preview(subject: Subject, draft: Draft) -> dict[str, Any]:
             draft = draft.with_proposal(own)
         except ServiceError as error:
             problems[forms.FIELD_OF.get(error.field or "", error.field or "target")] = error.message
-    claim = draft.claim(subject.asked)
-    if claim is not None:
+    if (claim := draft.claim(subject.asked)) is not None:
         known = known_of(subject.run, question.x)
         problems |= forms.problems_of(claim, known, is_own=draft.is_own)
         seen = passed_already(subject.run, question.x, claim.target)

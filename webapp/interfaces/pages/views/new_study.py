@@ -7,13 +7,13 @@ from django.shortcuts import redirect, render
 
 from training.models import available_models, default_home
 from training.tasks import task_names
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput, ServiceError
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import add_service_error, new_key
-from webapp.interfaces.pages.study.forms import StudyForm, choices_for, preview_rows
+from webapp.interfaces.pages.study_forms import StudyForm, choices_for, preview_rows
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import parse_config
 from webapp.science.studies import services
@@ -24,15 +24,12 @@ from webapp.science.studies.planning import estimate, plan
 
 def new_study(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another base was chosen), the form alone with its defaults."""
-    revisions = newest_revisions(current_project(request))
-    if not revisions:
+    if not (revisions := newest_revisions(current_project(request))):
         return render(request, "studies/new.html", {"no_recipes": True})
     base = chosen(request, revisions)
     form = _form(request, revisions, base)
-    if request.method == "POST" and form.is_valid():
-        made = _try_create(request, form)
-        if made:
-            return redirect("study", made.pk)
+    if request.method == "POST" and form.is_valid() and (made := _try_create(request, form)):
+        return redirect("study", made.pk)
     context = _form_context(request, form, base) | {"not_here": not_here(request, base)}
     status = 422 if form.errors else 200
     return page_or_fragment(request, "studies/new.html", "studies/_form.html", context, status)
@@ -41,8 +38,7 @@ def new_study(request: HttpRequest) -> HttpResponse:
 def preview(request: HttpRequest) -> HttpResponse:
     """Each run with its one difference, and what all of them cost; a mistake is said instead. Nothing is stored."""
     project = current_project(request)
-    revisions = newest_revisions(project)
-    if not revisions:
+    if not (revisions := newest_revisions(project)):
         raise Http404("no recipes")
     form = _form(request, revisions, chosen(request, revisions), bound=True)
     form.fields["name"].required = False

@@ -11,18 +11,18 @@ from django.shortcuts import render
 import scaling
 from scaling.ranking import Course
 from scaling.seeds import Between
-from webapp.base.amounts import NoAmount, amount_in
+from webapp.base.formats import NoAmount, amount_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.states import ACTIVE
-from webapp.science.curves.axes import DEFAULT_AXIS
+from webapp.science.curves import planner as planning
 from webapp.science.curves.fitting import crash_note, curves_of, fits_of
 from webapp.science.curves.models import Fit
-from webapp.science.curves.planner import recipes as planning
 from webapp.science.curves.ranking.leaderboard import unranked
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
+from webapp.science.curves.words import DEFAULT_AXIS
 
 MOST_RUNS = 60  # newest of a task and model that are looked at
 MOST_JUDGED = 12  # newest active runs that are judged unless the address names others
@@ -57,8 +57,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     A task and model without a fitted run are answered for the newest that has one, which the page says.
     """
     project = current_project(request)
-    groups = _groups(project)
-    if not groups:
+    if not (groups := _groups(project)):
         return render(request, "planner.html", {"groups": [], "unranked": unranked(project)})
     wanted = request.GET.get("group", "").strip()
     asked_for = next((group for group in groups if group["key"] == wanted), None)

@@ -17,14 +17,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from webapp.base.amounts import number_in, whole_in
 from webapp.base.errors import NotFound, ServiceError
-from webapp.base.spreadsheets import csv_file
+from webapp.base.formats import csv_file, number_in, whole_in
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, projects_of, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
-from webapp.interfaces.pages.decisions import panel
+from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.prediction import calibration as said
 from webapp.interfaces.pages.prediction import form
@@ -145,7 +144,9 @@ def _page(
 ) -> HttpResponse:
     tab = tab or next(iter(TABS))
     lazy = TABS[tab].heavy
-    context = _context(request, found) | panel(found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
+    context = (
+        _context(request, found) | decision_panel(found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
+    )
     if not lazy:
         context |= _tab(found, tab)
     return render(request, "predictions/prediction.html", context, status=status)
@@ -199,8 +200,7 @@ def ask_review(request: HttpRequest, prediction_id: str) -> HttpResponse:
     names = request.POST.getlist("reviewers")
     reviewers = list(User.objects.filter(username__in=names))
     allowed = {user.pk for user in form.reviewers_of(found.project, found.author)}
-    chosen = [user for user in reviewers if user.pk in allowed]
-    if not chosen:
+    if not (chosen := [user for user in reviewers if user.pk in allowed]):
         messages.warning(request, "Choose somebody who may review.")
         return redirect("prediction", found.pk)
     act = lambda: services.ask_review(found, user=signed_in(request), reviewers=chosen)

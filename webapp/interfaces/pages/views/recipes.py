@@ -1,5 +1,10 @@
-"""Recipes, their revisions, and the next revision."""
+"""Recipes, their revisions, and the next revision.
 
+The list of recipes: newest revision, use, and the forecast ceiling of the newest tried revision. Few queries.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -10,16 +15,107 @@ from django.urls import reverse
 
 from training.hints import Hint
 from webapp.base.errors import InvalidInput
-from webapp.base.plain_yaml import Unreadable, load_yaml
-from webapp.interfaces.pages import configuration, recipes_list
+from webapp.base.formats import Unreadable, load_yaml
+from webapp.identity.accounts.models import Project
+from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_recipe, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.forms import RevisionForm
+from webapp.interfaces.pages.launching.fields import grouped, size_of
 from webapp.interfaces.pages.marks import shared_scale
-from webapp.record.recipes.models import Revision
-from webapp.record.recipes.selectors import hints_for, revisions_of
+from webapp.interfaces.pages.overview import seeds_words
+from webapp.record.recipes.models import Recipe, Revision
+from webapp.record.recipes.selectors import hints_for, recipes_of, revisions_of
 from webapp.record.recipes.services import add_revision
 from webapp.record.runs.models import Run
+from webapp.science.curves.ranking.leaderboard import leaderboard
+
+Payload = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A recipe in its sizes, with its best evidence: of the newest revision that has a fit, the task with the most
+    seeds."""
+
+    recipes: list[Recipe]  # the small size first
+    evidence: Payload | None  # {"task", "model", "revision", "ceiling", "seeds", "others"}
+
+    @property
+    def recipe(self) -> Recipe:
+        """The largest size, whose name and description speak for all."""
+        return self.recipes[-1]
+
+    @property
+    def sizes(self) -> list[tuple[str, Recipe]]:
+        return [(size_of(recipe.slug), recipe) for recipe in self.recipes]
+
+    @property
+    def num_runs(self) -> int:
+        return sum(getattr(recipe, "run_count", 0) for recipe in self.recipes)
+
+    @property
+    def changed_at(self) -> datetime | None:
+        return max((recipe.latest_at for recipe in self.recipes if recipe.latest_at), default=None)  # type: ignore[attr-defined]
+
+
+def entries(project: Project, *, q: str = "") -> list[tuple[str, list[Entry]]]:
+    """(group, recipes) whose name, slug or description holds every word of `q`; the best evidence first."""
+    evidence = evidence_by_recipe(project)
+    words = q.lower().split()
+    found = [
+        recipe
+        for recipe in recipes_of(project)
+        if all(word in f"{recipe.name} {recipe.slug} {recipe.description}".lower() for word in words)
+    ]
+    return [
+        (title, sorted((_entry(family, evidence) for family in families), key=_evidence_first))
+        for title, families in grouped(found, lambda recipe: recipe.slug)
+    ]
+
+
+def _entry(family: list[Recipe], evidence: dict[str, Payload]) -> Entry:
+    known = [evidence[recipe.slug] for recipe in family if recipe.slug in evidence]
+    return Entry(family, max(known, key=lambda row: row["seeds"], default=None))
+
+
+def _evidence_first(entry: Entry) -> tuple[int, int]:
+    return -(entry.evidence["seeds"] if entry.evidence else 0), -entry.num_runs
+
+
+def evidence_by_recipe(project: Project) -> dict[str, Payload]:
+    """Slug -> the forecast ceiling of its newest revision with a fit, on the task with most seeds, and on how many
+    others."""
+    rows: dict[str, list[Payload]] = {}
+    for group in leaderboard(project, published=False):
+        for row in group["rows"]:
+            if row["recipe_slug"]:
+                rows.setdefault(row["recipe_slug"], []).append(
+                    row | {"task": group["task"], "model": group["model"]}
+                )
+    return {slug: _best(found) for slug, found in rows.items()}
+
+
+def _best(rows: list[Payload]) -> Payload:
+    newest = max(row["revision"] for row in rows)
+    of_newest = sorted((row for row in rows if row["revision"] == newest), key=lambda row: -row["seeds"])
+    return of_newest[0] | {"others": len(of_newest) - 1, **_shown(of_newest[0])}
+
+
+def _shown(row: Payload) -> Payload:
+    return {"ceiling": row["forecast_ceiling"], "seeds_text": seeds_words(row)}
+
+
+def evidence_of(recipe: Recipe) -> list[Payload]:
+    """Every revision of one recipe that has a fit, on each task and model, newest revision first, on one scale."""
+    rows = [
+        row | {"task": group["task"], "model": group["model"], "scale": tuple(group["scale"])} | _shown(row)
+        for group in leaderboard(recipe.project, published=False)
+        for row in group["rows"]
+        if row["recipe_slug"] == recipe.slug
+    ]
+    return sorted(rows, key=lambda row: (-row["revision"], row["task"], row["model"]))
+
 
 RUNS_SHOWN = 10
 
@@ -27,7 +123,7 @@ RUNS_SHOWN = 10
 def recipes(request: HttpRequest) -> HttpResponse:
     """All recipes of the project in their groups; asked by htmx (search), the table alone."""
     q = request.GET.get("q", "").strip()
-    groups = recipes_list.entries(current_project(request), q=q)
+    groups = entries(current_project(request), q=q)
     ceilings = [entry.evidence["ceiling"] for _, found in groups for entry in found if entry.evidence]
     context = {"groups": groups, "scale": shared_scale(ceilings), "has_ceilings": bool(ceilings), "q": q}
     return page_or_fragment(request, "recipes/list.html", "recipes/_table.html", context)
@@ -46,7 +142,7 @@ def recipe(request: HttpRequest, slug: str) -> HttpResponse:
         "yaml": configuration.as_yaml(newest.config) if newest else "",
         "history": _history(revisions),
         "hints": hints_for(newest.config) if newest else [],
-        "evidence": recipes_list.evidence_of(found),
+        "evidence": evidence_of(found),
     }
     return render(request, "recipes/recipe.html", context)
 
@@ -74,10 +170,8 @@ def new_revision(request: HttpRequest, slug: str) -> HttpResponse:
     newest = revisions_of(found).first()
     start = {"config": configuration.as_yaml(newest.config)} if newest else {}
     form = RevisionForm(request.POST or None, slug=found.slug, initial=start)
-    if request.method == "POST" and form.is_valid():
-        revision = _try_add(request, form, found)
-        if revision:
-            return redirect(f"{reverse('recipe', args=[found.slug])}#rev-{revision.number}")
+    if request.method == "POST" and form.is_valid() and (revision := _try_add(request, form, found)):
+        return redirect(f"{reverse('recipe', args=[found.slug])}#rev-{revision.number}")
     status = 422 if form.is_bound else 200
     hints = _hints_of_text(form["config"].value() or "")
     context = {"recipe": found, "newest": newest, "form": form, "hints": hints}

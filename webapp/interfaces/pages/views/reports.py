@@ -12,12 +12,12 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, ServiceError
+from webapp.base.formats import whole_in
+from webapp.interfaces.pages import report_picker
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.forms import new_key
-from webapp.interfaces.pages.report import picker
-from webapp.interfaces.pages.report.picker import TITLE, example
+from webapp.interfaces.pages.report_picker import TITLE, example
 from webapp.reporting.reports import selectors, services
 from webapp.reporting.reports.models import Report
 
@@ -27,7 +27,7 @@ PAGE_SIZE, MOST_DRAFTS = 30, 50
 def reports(request: HttpRequest) -> HttpResponse:
     """Published reports, and for those who write drafts of theirs and of others; ?archived=1: those put away."""
     project, archived = current_project(request), request.GET.get("archived") == "1"
-    rows = selectors.listed(project, archived=archived and picker.may_write(request))
+    rows = selectors.listed(project, archived=archived and report_picker.may_write(request))
     page = Paginator(rows.exclude(version=None).order_by("-published_at", "id"), PAGE_SIZE).get_page(
         request.GET.get("page")
     )
@@ -39,7 +39,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 
 def _drafts(request: HttpRequest, rows: Any) -> tuple[list[Report], list[Report]]:
     """Texts that are not published as they are: the reader's own, and those of others. None for who may only read."""
-    if not picker.may_write(request):
+    if not report_picker.may_write(request):
         return [], []
     drafts = rows.filter(published_text=False)
     wrote = selectors.written_by(drafts, signed_in(request))
@@ -61,15 +61,14 @@ def new_report(request: HttpRequest) -> HttpResponse:
 
 def report(request: HttpRequest, report_id: str) -> HttpResponse:
     """A published version; who may write is sent to the draft where nothing is published, others find nothing."""
-    found = picker.get_report(request, report_id)
-    publication = picker.asked_publication(request, found)
-    if publication is None:
-        if picker.may_write(request):
+    found = report_picker.get_report(request, report_id)
+    if (publication := report_picker.asked_publication(request, found)) is None:
+        if report_picker.may_write(request):
             return redirect("edit-report", found.pk)
         raise Http404("nothing is published")
-    if found.archived_at is not None and not picker.may_write(request):
+    if found.archived_at is not None and not report_picker.may_write(request):
         raise Http404("archived")
-    version = selectors.published_version(found.project, publication, live=picker.asked_live(request))
+    version = selectors.published_version(found.project, publication, live=report_picker.asked_live(request))
     others = list(found.publications.filter(withdrawn_at=None).values_list("number", "published_at"))
     context = {
         "report": found,
@@ -94,7 +93,7 @@ def _is_owner(request: HttpRequest, found: Report) -> bool:
 
 def edit(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text beside its preview."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     return render(request, "reports/edit.html", _editor(request, found))
 
 
@@ -106,7 +105,7 @@ def _editor(request: HttpRequest, found: Report, **more: Any) -> dict[str, Any]:
         "version": version,
         "newest": newest,
         "ahead": newest is None or (found.title, found.text) != (newest.title, newest.text),
-        "picker": picker.offered(found.project),
+        "picker": report_picker.offered(found.project),
         "longest": services.MOST_CHARACTERS,
         "owner": _is_owner(request, found),
     } | more
@@ -114,7 +113,7 @@ def _editor(request: HttpRequest, found: Report, **more: Any) -> dict[str, Any]:
 
 def save(request: HttpRequest, report_id: str) -> HttpResponse:
     """Store the draft: asked by the page's script (JSON), or by a plain form."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     wants_json = request.accepts("application/json") and not request.accepts("text/html")
     try:
         saved = services.save_draft(
@@ -153,7 +152,7 @@ def _base(request: HttpRequest) -> int:
 
 def preview(request: HttpRequest, report_id: str) -> HttpResponse:
     """The text as it would be read, as a region; nothing is stored."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     text = request.POST.get("text", "").replace("\r\n", "\n")
     if len(text) > services.MOST_CHARACTERS:
         return HttpResponse("The text is too long to be shown.", status=422, content_type="text/plain")
@@ -164,7 +163,7 @@ def preview(request: HttpRequest, report_id: str) -> HttpResponse:
 def block(request: HttpRequest) -> HttpResponse:
     """The text of a block out of the picker's fields, or why it cannot be shown."""
     try:
-        return JsonResponse({"text": picker.block_of(current_project(request), request.GET)})
+        return JsonResponse({"text": report_picker.block_of(current_project(request), request.GET)})
     except InvalidInput as error:
         body = {"error": {"code": error.code, "message": error.message, "field": error.field}}
         return JsonResponse(body, status=error.status)
@@ -172,7 +171,7 @@ def block(request: HttpRequest) -> HttpResponse:
 
 def publish(request: HttpRequest, report_id: str) -> HttpResponse:
     """The draft as the next version."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     is_live = request.POST.get("numbers") != "published"
     try:
         made = services.publish(found, user=signed_in(request), base=_base(request), is_live=is_live)
@@ -185,14 +184,14 @@ def publish(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def unpublish(request: HttpRequest, report_id: str) -> HttpResponse:
     """Withdraw all published versions."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     return _as_owner(request, found, lambda user: services.unpublish(found, user=user), "edit-report",
                      "It is withdrawn: readers and links see it no more. The draft is as it was.")  # fmt: skip
 
 
 def archive(request: HttpRequest, report_id: str) -> HttpResponse:
     """Put a report away, or (`archived` 0) take it back."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     away = request.POST.get("archived") != "0"
     said = "It is in the archive." if away else "It is back in the list."
     return _as_owner(
@@ -212,7 +211,7 @@ def _as_owner(request: HttpRequest, found: Report, service: Any, there: str, sai
 
 def history(request: HttpRequest, report_id: str) -> HttpResponse:
     """Versions, drafts, and texts that came too late, each with what it changed."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     return render(request, "reports/history.html", {"report": found, "steps": selectors.history(found)})
 
 
@@ -220,9 +219,9 @@ def as_html(request: HttpRequest, report_id: str) -> HttpResponse:
     """One file that needs nothing else."""
     from webapp.reporting.reports.export import html_of  # few ask for a file, and matplotlib comes with it
 
-    version = picker.asked_version(request, picker.get_report(request, report_id))
+    version = report_picker.asked_version(request, report_picker.get_report(request, report_id))
     base = request.build_absolute_uri("/").rstrip("/")
-    text = html_of(version, picker.byline(version), timezone.now(), base)
+    text = html_of(version, report_picker.byline(version), timezone.now(), base)
     name = re.sub(r"[^A-Za-z0-9]+", "-", version.title).strip("-").lower()[:60] or "report"
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.html"',

@@ -22,8 +22,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from scaling import MIN_POINTS
-from webapp.base.amounts import NoAmount, amount_in, whole_in
 from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces import files
 from webapp.interfaces.exports.forms import download, jsonl_pieces
@@ -33,12 +33,12 @@ from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.access import allow, get_run, granted, projects_of, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.prediction.listing import of_run
-from webapp.interfaces.pages.run import logs as alarm_pages
+from webapp.interfaces.pages.run import attempts as alarm_pages
 from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import samples
 from webapp.interfaces.pages.run import tabs as forecast_page
+from webapp.interfaces.pages.run.attempts import before_resuming, last_words, since
 from webapp.interfaces.pages.run.benchmarks import asked_in
-from webapp.interfaces.pages.run.logs import before_resuming, last_words, since
 from webapp.interfaces.pages.run.meaning import changes_in
 from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
 from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
@@ -46,7 +46,7 @@ from webapp.interfaces.pages.run.timeline import until_of
 from webapp.record.artifacts import store
 from webapp.record.evaluations.services import ask_for, cancel
 from webapp.record.logs.selectors import Kept
-from webapp.record.runs import deleting, launch, lifecycle, places
+from webapp.record.runs import editing, launch, lifecycle, places
 from webapp.record.runs.bounds import SPENT_SHARE
 from webapp.record.runs.editing import change_run
 from webapp.record.runs.ingest import refused_of
@@ -58,8 +58,8 @@ from webapp.record.samples.selectors import files_of, lines_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.services import current_alarms
 from webapp.science.curves.answers import DEFAULT_GOAL
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.run.figure import run_figure
+from webapp.science.curves.words import AXES, DEFAULT_AXIS
 from webapp.science.predictions.selectors import status_of
 
 
@@ -327,14 +327,14 @@ def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
 def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch a draft."""
     run = get_run(request, run_id)
-    return _change(request, run, lambda: deleting.launch_draft(run, user=signed_in(request)), "Launched")
+    return _change(request, run, lambda: editing.launch_draft(run, user=signed_in(request)), "Launched")
 
 
 def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Delete a draft for good."""
     run = get_run(request, run_id)
     try:
-        deleting.delete_draft(run, user=signed_in(request))
+        editing.delete_draft(run, user=signed_in(request))
     except Conflict as error:
         messages.warning(request, str(error))
         return redirect("run", run.pk)

@@ -20,8 +20,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
+from webapp.base.formats import whole_in
 from webapp.interfaces.pages.access import allow, current_project, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.forms import new_key

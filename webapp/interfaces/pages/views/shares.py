@@ -16,12 +16,12 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.formats import whole_in
+from webapp.interfaces.pages import report_picker
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import WORDS, gone, status_of, unlisted
 from webapp.interfaces.pages.forms import ShareForm
-from webapp.interfaces.pages.report import picker
 from webapp.reporting.reports import selectors
 from webapp.reporting.reports.services import create_link
 from webapp.reporting.shares import services
@@ -114,8 +114,7 @@ def picture(request: HttpRequest, token: str) -> HttpResponse:
 
 def _find(token: str) -> tuple[Share | None, Drawing | None, str]:
     """The share with its chart, or why there is nothing to show: a key of `webapp.interfaces.pages.answers.WORDS`."""
-    share = share_by_token(token)
-    if share is None:
+    if (share := share_by_token(token)) is None:
         return None, None, "unknown"
     state = share.state_at(timezone.now())
     if state != "open":
@@ -154,7 +153,7 @@ def description_of(drawing: Drawing) -> str:
 @never_cache
 def links(request: HttpRequest, report_id: str) -> HttpResponse:
     """The links to a report, and a new one, which is shown once."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     token, problem = "", ""
     if request.method == "POST":
         days = request.POST.get("days", "")
@@ -178,7 +177,7 @@ def links(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def revoke_report(request: HttpRequest, report_id: str, link_id: int) -> HttpResponse:
     """Close a link; closing it again changes nothing."""
-    found = picker.get_report(request, report_id)
+    found = report_picker.get_report(request, report_id)
     link = selectors.links_of(found).filter(pk=link_id).first() if link_id < 2**63 else None
     if link is None:
         raise Http404("no such link")
@@ -189,8 +188,7 @@ def revoke_report(request: HttpRequest, report_id: str, link_id: int) -> HttpRes
 
 def shared_report(request: HttpRequest, token: str) -> HttpResponse:
     """The newest published version, for whoever has the link; the same for everybody, signed in or not."""
-    link = share_by_token(token, of_report=True)
-    if link is None:
+    if (link := share_by_token(token, of_report=True)) is None:
         return gone(None, "unknown")
     state = link.state_at(timezone.now())
     if state != "open":
@@ -204,6 +202,6 @@ def shared_report(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "version": version,
         "publication": publication,
-        "byline": picker.byline(version),
+        "byline": report_picker.byline(version),
     }
     return unlisted(HttpResponse(render_to_string("reports/shared.html", context)))

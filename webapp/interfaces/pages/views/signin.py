@@ -27,11 +27,10 @@ from webapp.base.errors import Conflict, NotFound, ServiceError
 from webapp.identity.accounts import invitations
 from webapp.identity.accounts.log import record_refusal
 from webapp.identity.accounts.models import Invitation, User
-from webapp.identity.signin import adapters, forms, passwords, sessions
+from webapp.identity.signin import adapters, forms, openid_flow, passwords, sessions
 from webapp.identity.signin.forms import OwnPasswordForm
 from webapp.identity.signin.models import Identity
-from webapp.identity.signin.oidc import flow
-from webapp.identity.signin.oidc.provider import (
+from webapp.identity.signin.openid_provider import (
     Configuration,
     NotAccepted,
     ProviderFailed,
@@ -47,7 +46,7 @@ from webapp.interfaces.pages.forms import (
     SignInForm,
     add_service_error,
 )
-from webapp.interfaces.pages.team.forms import JoinForm
+from webapp.interfaces.pages.team_forms import JoinForm
 
 LINK_WANTED = "openid_link_wanted"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -116,8 +115,7 @@ class SetPassword(auth_views.PasswordResetConfirmView):
 
 
 def _openid() -> Configuration:
-    found = configuration()
-    if found is None:
+    if (found := configuration()) is None:
         raise Http404("no provider is configured")
     return found
 
@@ -129,7 +127,7 @@ def openid_begin(request: HttpRequest) -> HttpResponse:
     it, wanted = _openid(), request.session.pop(LINK_WANTED, None)
     links = wanted if request.user.is_authenticated and wanted == request.user.pk else None
     try:
-        return HttpResponseRedirect(flow.ask(request, it, next_url=_next(request), links=links))
+        return HttpResponseRedirect(openid_flow.ask(request, it, next_url=_next(request), links=links))
     except ProviderFailed as error:
         return _no_provider(request, it, error)
 
@@ -146,10 +144,10 @@ def openid_callback(request: HttpRequest) -> HttpResponse:
     """Back from the provider: signed in, asked for the code, linked, or told why not."""
     it = _openid()
     try:
-        asked, claims = flow.answer(request, it)
+        asked, claims = openid_flow.answer(request, it)
         if asked.links is not None:
             return _link(request, it, asked, claims)
-        user = flow.account_of(it, claims)
+        user = openid_flow.account_of(it, claims)
     except NotAccepted as error:
         record_refusal(error.account, how=it.name, why=str(error))
         return _not_in(request, str(error), 400)
@@ -158,11 +156,13 @@ def openid_callback(request: HttpRequest) -> HttpResponse:
     return adapters.enter(request, user, next_url=asked.next)
 
 
-def _link(request: HttpRequest, it: Configuration, asked: flow.Asked, claims: dict[str, Any]) -> HttpResponse:
+def _link(
+    request: HttpRequest, it: Configuration, asked: openid_flow.Asked, claims: dict[str, Any]
+) -> HttpResponse:
     if not isinstance(request.user, User) or request.user.pk != asked.links:
         raise NotAccepted("You are signed in as somebody else meanwhile. Begin again on your account page.")
     try:
-        flow.link(it, request.user, claims)
+        openid_flow.link(it, request.user, claims)
     except Conflict as error:
         messages.error(request, error.message)
     else:
@@ -276,7 +276,7 @@ def unlink_identity(request: HttpRequest, identity_id: int) -> HttpResponse:
     """The identity signs in no more."""
     user = signed_in(request)
     try:
-        flow.unlink(user, get_object_or_404(Identity, pk=identity_id, user=user))
+        openid_flow.unlink(user, get_object_or_404(Identity, pk=identity_id, user=user))
     except Conflict as error:
         messages.error(request, error.message)
     else:
@@ -292,8 +292,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         found = invitations.find_invitation(token)
     except NotFound as error:
         return _refused(request, error.message, 404)
-    why = invitations.why_refused(found, timezone.now())
-    if why is not None:
+    if (why := invitations.why_refused(found, timezone.now())) is not None:
         return _refused(request, why, GONE)
     if request.user.is_authenticated:
         return _join(request, found, token)

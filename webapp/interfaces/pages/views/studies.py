@@ -9,18 +9,17 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
-from webapp.base.amounts import whole_in
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
-from webapp.base.spreadsheets import csv_file
+from webapp.base.formats import csv_file, whole_in
 from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
-from webapp.interfaces.pages.decisions import panel
-from webapp.interfaces.pages.study.forms import numbers_in
+from webapp.interfaces.pages.forms import decision_panel
+from webapp.interfaces.pages.study_forms import numbers_in
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.record.runs.states import ENDED
-from webapp.science.curves.axes import DEFAULT_METRIC
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.run.figure import curve_label
+from webapp.science.curves.words import DEFAULT_METRIC
 from webapp.science.studies import selectors, services
 from webapp.science.studies.law import at_value, number_of
 from webapp.science.studies.models import Study
@@ -86,7 +85,7 @@ def study(request: HttpRequest, study_id: str) -> HttpResponse:
         "next_seed": max([-1, *found.seeds]) + 1,
         "compared": [run["id"] for run in runs[:COMPARED]],
     }
-    return render(request, "studies/study.html", context | panel(found))
+    return render(request, "studies/study.html", context | decision_panel(found))
 
 
 def state(request: HttpRequest, study_id: str) -> HttpResponse:
@@ -170,8 +169,7 @@ def _asked(request: HttpRequest, law: dict[str, Any] | None) -> dict[str, str]:
 def _results(found: Study, version: str, metric: str, index: int) -> dict[str, Any]:
     """The results, computed once for a version: many people may watch, and shared ceilings take refits."""
     key = f"study-results:{found.pk}:{version}:{index}"
-    shown = cache.get(key)
-    if shown is None:
+    if (shown := cache.get(key)) is None:
         shown = results(found, selectors.groups_of(found, metric), metric=metric)
         cache.set(key, shown, CACHE_SECONDS)
     return shown
@@ -184,8 +182,7 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     """Put a run of the project into the study."""
     found = _get(request, study_id)
     text, arm = request.POST.get("run", "").strip(), request.POST.get("arm", "")
-    run = Run.objects.filter(project=found.project_id, pk=text).first()
-    if run is None:
+    if (run := Run.objects.filter(project=found.project_id, pk=text).first()) is None:
         messages.warning(request, f"There is no run {text[:40]} in this project.")
         return redirect("study", found.pk)
     try:
@@ -200,8 +197,7 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
 def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse:
     """Take a run out of the study; the run stays."""
     found = _get(request, study_id)
-    run = Run.objects.filter(project=found.project_id, pk=run_id).first()
-    if run is not None:
+    if (run := Run.objects.filter(project=found.project_id, pk=run_id).first()) is not None:
         services.remove_run(found, run, user=signed_in(request))
         messages.info(request, f"{run.name} was taken out of the study; the run itself stays.")
     return redirect("study", found.pk)

@@ -22,7 +22,7 @@ from webapp.identity.secrets import services as secrets
 from webapp.identity.secrets.services import COMMON
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
 from webapp.interfaces.pages.forms import add_service_error
-from webapp.interfaces.pages.team.forms import (
+from webapp.interfaces.pages.team_forms import (
     InviteForm,
     NewProjectForm,
     OrganisationForm,

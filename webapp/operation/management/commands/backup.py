@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management import BaseCommand, CommandError, CommandParser
+from django.core.management import CommandParser
 
-from webapp.operation.backups import BackupError, back_up
-from webapp.operation.management.database import database
+from webapp.operation.backups import back_up
+from webapp.operation.management.base import OperatorCommand, database
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Write all that is in the database into a file: pg_dump's custom format, gzipped."
     requires_system_checks = []
 
@@ -17,9 +17,6 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, metavar="FILE")
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
-        try:
-            with database() as url:
-                back_up(file, url)
-        except BackupError as error:
-            raise CommandError(str(error)) from error
+        with database() as url:
+            back_up(file, url)
         self.stdout.write(f"{file}: {file.stat().st_size / 1e6:.1f} MB")

@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management import BaseCommand, CommandError, CommandParser
+from django.core.management import CommandParser
 
-from webapp.identity.accounts.management.named import project_named
-from webapp.operation.management.database import database
-from webapp.operation.moving.archive import MovingError
+from webapp.operation.management.base import OperatorCommand, database, project_named
 from webapp.operation.moving.tables import export_project
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Write one project with its recipes, runs, points, fits, predictions and reports into FILE, at any time."
     requires_system_checks = []
 
@@ -20,11 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, metavar="FILE")
 
     def handle(self, *args: Any, slug: str, file: Path, **options: Any) -> None:
-        try:
-            with database():
-                manifest = export_project(project_named(slug), file)
-        except MovingError as error:
-            raise CommandError(str(error)) from error
+        with database():
+            manifest = export_project(project_named(slug), file)
         rows = {name: part.rows for name, part in manifest.parts.items()}
         self.stdout.write(
             f"{file}: {file.stat().st_size / 1e6:.1f} MB, {rows['runs_run']:,} runs, {rows['runs_point']:,} points, "

@@ -4,12 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from django.core.management import BaseCommand, CommandError, CommandParser
+from django.core.management import CommandParser
 
-from webapp.identity.accounts.management.named import organisation_named
 from webapp.identity.accounts.services import DEFAULT_ORGANISATION
-from webapp.operation.management.database import database
-from webapp.operation.moving.archive import MovingError
+from webapp.operation.management.base import OperatorCommand, database, organisation_named
 from webapp.operation.moving.importing import Imported, Match, import_project
 
 
@@ -20,7 +18,7 @@ def _pair(text: str) -> tuple[str, str]:
     return there, here
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Make a project of what export_project wrote in another installation: all of it, or nothing."
     requires_system_checks = []
 
@@ -34,14 +32,11 @@ class Command(BaseCommand):
         )  # fmt: skip
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
-        try:
-            with database():
-                done = import_project(
-                    file, organisation_named(options["organisation"]), slug=options["slug"],
-                    named=dict(options["person"]),
-                )  # fmt: skip
-        except MovingError as error:
-            raise CommandError(str(error)) from error
+        with database():
+            done = import_project(
+                file, organisation_named(options["organisation"]), slug=options["slug"],
+                named=dict(options["person"]),
+            )  # fmt: skip
         self._say(done)
 
     def _say(self, done: Imported) -> None:

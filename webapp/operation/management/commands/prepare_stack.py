@@ -7,7 +7,7 @@ from django.core.management import BaseCommand, CommandError, CommandParser, cal
 
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.services import default_project, first_account
-from webapp.interfaces.assets.sources import collect_assets
+from webapp.interfaces.assets import collect_assets
 from webapp.record.health import patience
 from webapp.record.recipes.services import sync_shipped_recipes
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management import BaseCommand, CommandError, CommandParser
+from django.core.management import CommandParser
 
 from webapp.operation import backups
-from webapp.operation.management.database import database
+from webapp.operation.management.base import OperatorCommand, database
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Restore a backup into an empty database; the stack must not be running on this HEADROOM_HOME."
     requires_system_checks = []
 
@@ -17,11 +17,8 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, metavar="FILE")
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
-        try:
-            with database(idle=True) as url:
-                opens_secrets = backups.restore(file, url)
-        except backups.BackupError as error:
-            raise CommandError(str(error)) from error
+        with database(idle=True) as url:
+            opens_secrets = backups.restore(file, url)
         self.stdout.write(f"restored {file}")
         if not opens_secrets:
             self.stdout.write(

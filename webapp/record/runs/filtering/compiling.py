@@ -19,9 +19,9 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 
 from webapp.identity.accounts.models import Project, User
-from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.record.alarm_rules import rules_by_name
 from webapp.record.recipes.models import Revision
-from webapp.record.runs.filtering import config_values, fields
+from webapp.record.runs.filtering import fields
 from webapp.record.runs.filtering.fields import (
     ALARM_WORDS,
     BY_NAME,
@@ -254,7 +254,7 @@ def _flag(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
 def _tag(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     text = value.text.lower()
     if node.op == "~":
-        return Q(config_values.fits(config_values.text_of("tags", []), "icontains", text))
+        return Q(fields.fits(fields.text_of("tags", []), "icontains", text))
     return Q(tags__contains=[text])
 
 
@@ -280,17 +280,17 @@ def _alarm(field: Field, node: Comparison, value: Value, context: _Context) -> Q
 def _config(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     path = config_path(node.field)
     if value.text.lower() == "none" and not value.quoted and node.op not in ORDER + ("~",):
-        return Q(config_values.missing("config", path))
+        return Q(fields.missing("config", path))
     if node.op in ORDER:
-        return Q(config_values.number_fits("config", path, LOOKUPS[node.op], fields.number(value.text)))
-    text = config_values.text_of("config", path)
+        return Q(fields.number_fits("config", path, LOOKUPS[node.op], fields.number(value.text)))
+    text = fields.text_of("config", path)
     if node.op == "~":
-        return Q(config_values.fits(text, "icontains", value.text))
+        return Q(fields.fits(text, "icontains", value.text))
     if "*" in value.text and not value.quoted:
-        return Q(config_values.fits(text, "iregex", pattern(value.text)))
-    found = Q(config_values.fits(text, "iexact", value.text))
+        return Q(fields.fits(text, "iregex", pattern(value.text)))
+    found = Q(fields.fits(text, "iexact", value.text))
     try:
-        same = config_values.number_fits("config", path, "exact", fields.number(value.text))
+        same = fields.number_fits("config", path, "exact", fields.number(value.text))
     except ValueError:
         return found
     return found | Q(same)
@@ -301,7 +301,7 @@ def _metric(field: Field, node: Comparison, value: Value, context: _Context) -> 
     newest = newest_value(metric_name(node.field))
     if value.text.lower() == "none" and not value.quoted and node.op not in ORDER:
         return Q(IsNull(newest, True))
-    compare = config_values.COMPARE[LOOKUPS.get(node.op, "exact")]
+    compare = fields.COMPARE[LOOKUPS.get(node.op, "exact")]
     number = Constant(fields.number(value.text), output_field=FloatField())
     return Q(Coalesce(compare(newest, number), Constant(False), output_field=BooleanField()))
 

@@ -8,9 +8,8 @@ from django.db.models import F, Max, Q, QuerySet
 
 from headroom.adapters.naming import RENAMED
 from webapp.identity.accounts.models import Project, User
-from webapp.record.alarm_rules.rules import rules_by_name
+from webapp.record.alarm_rules import rules_by_name
 from webapp.record.recipes.models import Recipe
-from webapp.record.runs.filtering.config_values import text_of
 from webapp.record.runs.filtering.fields import (
     ALARM_WORDS,
     BY_NAME,
@@ -21,6 +20,7 @@ from webapp.record.runs.filtering.fields import (
     ORIGINS,
     STATE_GROUPS,
     config_path,
+    text_of,
 )
 from webapp.record.runs.filtering.parsing import PLAIN_VALUE, PLAIN_WORD, quoted
 from webapp.record.runs.models import Run, Series
@@ -38,8 +38,7 @@ Item = dict[str, str]
 def completions(project: Project, user: User | None, text: str, at: int) -> dict[str, Any]:
     """{"from", "to", "items": [{"text", "says"}]}: each `text` may replace the characters from..to of the filter."""
     before = text[:at]
-    match = AFTER_OPERATOR.search(before)
-    if match:
+    if match := AFTER_OPERATOR.search(before):
         part = match["part"].lstrip('"')
         found = [{"text": _written(value), "says": ""} for value in _values(project, match["field"], part)]
         return {"from": match.start("part"), "to": at, "items": found[:MOST]}

@@ -13,7 +13,6 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.science.curves import answers, estimates, words
 from webapp.science.curves.answers import HTML_NAMES, shown
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS
 from webapp.science.curves.comparison import drawing, odds
 from webapp.science.curves.comparison.entries import (
     PUBLISHED,
@@ -35,6 +34,7 @@ from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.science.curves.selectors import run_totals
+from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
 __all__ = ["FEW_RUNS", "FEW_SERIES", "comparison", "entries_of", "payload_of"]
 
@@ -146,8 +146,7 @@ def _notes(
             f"{words.count(len(alone), 'curve is', 'curves are')} of a single run (thin, dash-dotted) and rests on one "
             "seed, that of a recipe on several."
         )
-    left_out = sum(one["left_out"] for one in series)
-    if left_out:
+    if left_out := sum(one["left_out"] for one in series):
         found.append(
             f"{words.count(left_out, 'evaluation')} at or above the fitted ceiling, or at or below R0, "
             f"{'has' if left_out == 1 else 'have'} no place in the slope view."
@@ -229,8 +228,7 @@ def _said_of_seeds(entry: Entry) -> str:
 
 def _parameter_rows(entry: Entry) -> list[dict[str, Any]]:
     """Parameters with their intervals in words; of a run whose ceiling is not identified, R0 and what A is at least."""
-    found = entry.parameters
-    if found is None:
+    if (found := entry.parameters) is None:
         return _unpinned_rows(entry)
     return [_parameter_row(name, *found[name]) for name in estimates.PARAMETERS]
 

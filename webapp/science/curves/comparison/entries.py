@@ -17,18 +17,18 @@ from scaling import ranking, seeds
 from scaling.ranking import Course
 from scaling.recipes import Columns
 from scaling.seeds import CORPUS, Between
-from webapp.base.amounts import whole_in
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
 from webapp.science.curves import estimates, words
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.curves.estimates import RunFit, Said
 from webapp.science.curves.fitting import CRASHED, Curve, Thinned, crash_note
 from webapp.science.curves.models import ReferenceFit
-from webapp.science.curves.payloads import published_ceiling
+from webapp.science.curves.selectors import published_ceiling
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 
 RUN, RECIPE, PUBLISHED = "run", "recipe", "published"
 MOST_RUNS = 120
@@ -240,8 +240,7 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
 
 def why_unfitted(entries: Sequence[Entry], x: str, *, many: bool) -> str:
     """Why no entry has a fit, in a sentence; empty where one has."""
-    fits = [fit for entry in entries for fit in entry.fits if fit is not None]
-    if fits:
+    if fits := [fit for entry in entries for fit in entry.fits if fit is not None]:
         return f"Nothing fitted. {CRASHED}" if all(fit.message == CRASHED for fit in fits) else ""
     if many and x != DEFAULT_AXIS:
         return f"Of so many only the fits by {UNITS[DEFAULT_AXIS]} are at hand: choose fewer, or that axis."

@@ -14,9 +14,9 @@ from scaling import ranking, recipes
 from scaling.ranking import AHEAD, REAL, Compared
 from scaling.recipes import Columns
 from webapp.science.curves import words
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis
 from webapp.science.curves.comparison.entries import PUBLISHED, Entry
 from webapp.science.curves.ranking import standing
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis
 
 PAIRS_UP_TO = 3  # entries, of which every pair is told
 Payload = dict[str, Any]
@@ -90,8 +90,7 @@ def budget_stops(entries: Sequence[Entry]) -> list[float]:
 
     Empty where nothing is forecast.
     """
-    reaches = [entry.reach for entry in entries if entry.reach is not None]
-    if not reaches:
+    if not (reaches := [entry.reach for entry in entries if entry.reach is not None]):
         return []
     lo, hi = min(r[0] for r in reaches), AHEAD * max(r[1] for r in reaches)
     return sorted({float(f"{stop:.3g}") for stop in np.geomspace(lo, hi, STOPS)})

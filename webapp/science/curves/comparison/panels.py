@@ -11,7 +11,7 @@ from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
 from webapp.record.runs.models import Run
 from webapp.record.runs.panels import MOST_POINTS, Line, gaps_of, lines_of, matching, metrics_of
 from webapp.science.curves import words
-from webapp.science.curves.axes import AXES
+from webapp.science.curves.words import AXES
 
 Payload = dict[str, Any]
 MOST_PANELS = 12

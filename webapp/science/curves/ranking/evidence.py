@@ -85,8 +85,7 @@ class Facts:
         return f"its ceilings differ by up to {self.spread:.3f}, {side} the margin of {MARGIN:g}"
 
     def _past(self) -> str:
-        told = self.held + self.missed
-        if not told:
+        if not (told := self.held + self.missed):
             return "no earlier forecast to check"
         return f"{self.held} of {words.count(told, 'forecast')} from half of the compute held"
 

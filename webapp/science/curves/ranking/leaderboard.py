@@ -29,14 +29,14 @@ from webapp.record.recipes.models import Revision
 from webapp.record.runs.bounds import label_of, recipe_key
 from webapp.record.runs.models import Run
 from webapp.science.curves import answers, estimates, words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_METRIC
 from webapp.science.curves.estimates import RunFit, Said, Stored
 from webapp.science.curves.models import Fit, ReferenceFit
-from webapp.science.curves.payloads import published_ceiling
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
 from webapp.science.curves.ranking.variation import Units, course, seeds_of_tasks, units
 from webapp.science.curves.record.recalibrating import Record, record_of
+from webapp.science.curves.selectors import published_ceiling
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC
 
 Payload = dict[str, Any]
 SHARE_OF_GAIN = answers.SHARE_OF_GAIN

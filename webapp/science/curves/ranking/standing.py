@@ -12,7 +12,7 @@ from typing import Any
 from scaling.course import widest_known
 from scaling.ranking import REAL, Compared, Gap, Place, Standing, chance
 from webapp.science.curves import ahead, words
-from webapp.science.curves.axes import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
 
 Payload = dict[str, Any]
 LEVEL, SURE = words.percent(DEFAULT_LEVEL), words.percent(REAL)
@@ -93,8 +93,7 @@ def span(standing: Standing) -> str:
 
 def answer(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> list[str]:
     """Who is ahead at the shared compute and by forecast ceiling, how sure that is, and who is not compared."""
-    order = found.here.in_order()
-    if not order:
+    if not (order := found.here.in_order()):
         return [nobody(names, found)]
     if len(order) == 1:
         return [headline(names, found, x), *left_out(names, found)]
@@ -105,8 +104,7 @@ def answer(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> list
 
 def headline(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> str:
     """The one sentence of `answer` that says most."""
-    order = found.here.in_order()
-    if not order:
+    if not (order := found.here.in_order()):
         return nobody(names, found)
     if len(order) == 1:
         return f"{_reaches(names[order[0]], found, order[0], x)}; there is nothing to compare it with yet."
@@ -243,8 +241,7 @@ def extremes(names: Sequence[str], found: Compared, best: int, worst: int, x: st
 
 
 def _ceilings(names: Sequence[str], found: Compared, first: int, second: int) -> str:
-    gap = found.ceiling.gap(first, second)
-    if gap is None:
+    if (gap := found.ceiling.gap(first, second)) is None:
         return ""
     if not gap.real:
         return f"; their forecast ceilings cannot be told apart ({_signed(gap)})"

@@ -25,12 +25,12 @@ from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import latest_of_runs
 from webapp.science.curves import estimates, fitting, words
-from webapp.science.curves.axes import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 from webapp.science.curves.estimates import Said
 from webapp.science.curves.fitting import crash_note, curves_of, fits_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.standing import name_of
 from webapp.science.curves.record.recalibrating import NOTHING, Record, record_of
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
 
 MOST_RUNS = 2000  # the newest of a project's runs
 KEPT_SECONDS = 60
@@ -101,8 +101,7 @@ def seeds_of_tasks(project: Project, x: str = DEFAULT_AXIS) -> Mapping[str, Betw
     if newest is None:
         return defaultdict(lambda: CORPUS)
     key = f"seeds-{project.pk}-{x}-{newest[0]}-{newest[1].timestamp()}"
-    known = cache.get(key)
-    if known is None:
+    if (known := cache.get(key)) is None:
         known = _by_task(project, x)
         cache.set(key, known, KEPT_SECONDS)
     return defaultdict(lambda: CORPUS, known)
@@ -235,8 +234,7 @@ def _verdict(names: Sequence[str], values: Sequence[float | None], found: Slopes
         return "There is no second recipe here that can be fitted at the shared ceiling."
     known.sort(key=lambda index: -(values[index] or 0.0))
     best, rest = known[0], known[1:]
-    slower = [names[index] for index in rest if found.steeper(best, index)]
-    if not slower:
+    if not (slower := [names[index] for index in rest if found.steeper(best, index)]):
         return (
             f"{names[best]} has the highest B, but not by more than noise and seeds explain: none is known to be more "
             "efficient."

@@ -129,8 +129,7 @@ def _judge(run: Run, curve: Curve) -> bool:
         )  # it ended again without anything new
         return False
     _forget_superseded(run, curve)
-    why = _why_not(curve)
-    if why:
+    if why := _why_not(curve):
         ForecastOrigin.objects.filter(run=run).update(said=None, ratios=None)
         _note(run.pk, digest=digest, why=why)
         return True

@@ -12,8 +12,8 @@ import scaling
 from scaling.curve import slope_view
 from webapp.science.curves import words
 from webapp.science.curves.answers import floored
-from webapp.science.curves.axes import Axis
 from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves.words import Axis
 
 Payload = dict[str, Any]
 VIEWS = ("curve", "slope", "gain")

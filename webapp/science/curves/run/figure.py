@@ -32,12 +32,12 @@ from webapp.record.runs.selectors import part_of, pass_rates_of
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal, parameter_rows
-from webapp.science.curves.axes import AXES, DEFAULT_METRIC, Axis
 from webapp.science.curves.fitting import CRASHED, WHOLE, Curve, Question, curve_of, outliers, try_fit
 from webapp.science.curves.models import KeptFigure
 from webapp.science.curves.run import chart_views
 from webapp.science.curves.run.chart_views import DEFAULT_VIEW
 from webapp.science.curves.run.forecast import answered, basis_of, end_of_budget
+from webapp.science.curves.words import AXES, DEFAULT_METRIC, Axis
 
 log = logging.getLogger(__name__)
 Payload = dict[str, Any]
@@ -63,10 +63,9 @@ def kept_or_made(run: Run, curve: Curve, make: Callable[[], Payload], *, may_wai
     if row is not None:
         if row[0] == key:
             return row[1]
-        if may_wait and is_on_its_way(run) and row[0].startswith(WRITTEN_BY):
-            older = beside(row[1], curve)
-            if older is not None:
-                return older
+        may_be_older = may_wait and is_on_its_way(run) and row[0].startswith(WRITTEN_BY)
+        if may_be_older and (older := beside(row[1], curve)) is not None:
+            return older
     said = make()
     keep(run, key, said)
     return said

@@ -16,9 +16,9 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import ahead, answers, fitting, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
-from webapp.science.curves.axes import AXES, Axis
 from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fit
 from webapp.science.curves.record.recalibrating import Widening, record_of
+from webapp.science.curves.words import AXES, Axis
 
 Payload = dict[str, Any]
 DRAWN_TO = 2.0  # times the compute known, without a budget
@@ -220,8 +220,7 @@ def _stop(found: Course, delta: float, axis: Axis) -> str:
     if plan.may_stop(found, delta):
         sure = words.percent(0.5 + 0.5 * found.level)
         return f"Stop: {said}, less than {delta:g} with a probability of {sure}."
-    at = plan.near_ceiling(found, delta)
-    if at is None:
+    if (at := plan.near_ceiling(found, delta)) is None:
         times = found.compute[-1] / (found.seen or 1.0)
         return f"Go on: {said}. Less than {delta:g} is not left within {times:.0f} times the compute so far."
     return f"Go on: {said}. Less than {delta:g} is as likely as not from {axis.short_text(at)} on."

@@ -13,8 +13,8 @@ import scaling
 from scaling import forecast, forms, window
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import parameter_rows
-from webapp.science.curves.axes import Axis
 from webapp.science.curves.fitting import Curve, Question, fitted_points, or_problem, try_fit
+from webapp.science.curves.words import Axis
 
 Payload = dict[str, Any]
 Window = tuple[float | None, float | None]

@@ -4,7 +4,7 @@ import pytest
 
 from training.recipe import apply_overrides, load_recipe
 from webapp.interfaces.api.health import NOT_CONFIGURED
-from webapp.interfaces.pages.launching.cost import REFUSES, Cluster, cost, wait
+from webapp.interfaces.pages.launching.preview import REFUSES, Cluster, cost, wait
 from webapp.record.runs.pace import Pace, Range
 from webapp.record.runs.places import Prospect
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.deep import examples
 from training.recipe import load_recipe, recipe_names
 from training.schema import Recipe
-from webapp.base.plain_yaml import Unreadable, strange
-from webapp.interfaces.pages.launching import draft, values
-from webapp.interfaces.pages.launching.checks import as_sentence, check
+from webapp.base.formats import Unreadable, strange
+from webapp.interfaces.pages.launching import draft, specs
+from webapp.interfaces.pages.launching.preview import as_sentence, check
 from webapp.interfaces.pages.launching.specs import by_path, sections
 from webapp.record.recipes.models import Revision
 
@@ -31,7 +31,7 @@ EXAMPLES = {
 def with_value(config, path, value):
     """A copy with another value at a dotted path."""
     changed = copy.deepcopy(config)
-    values.put(changed, path, value)
+    specs.put(changed, path, value)
     return changed
 
 
@@ -103,7 +103,7 @@ def test_a_recipe_survives_the_form(name):
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_survives_the_text(name):
     config = RECIPES[name]
-    text = values.document(config)
+    text = specs.document(config)
 
     sent = form_of(config)
     sent["source"], sent["yaml"] = "yaml", text
@@ -111,7 +111,7 @@ def test_a_recipe_survives_the_text(name):
 
     assert asked.config == config
     assert asked.yaml_text == text
-    assert values.document(asked.config) == text
+    assert specs.document(asked.config) == text
 
 
 def settings_of(spec):
@@ -147,12 +147,12 @@ def test_any_valid_changes_survive_form_and_text(data):
     config = RECIPES["tiny/scalerl"]
     for spec in data.draw(st.lists(st.sampled_from(FREE), max_size=8, unique_by=lambda spec: spec.path)):
         changed = with_value(config, spec.path, data.draw(settings_of(spec)))
-        if (settled := values.settled(changed)) and check_only_schema(changed):
+        if (settled := specs.settled(changed)) and check_only_schema(changed):
             config = settled
 
     by_form = draft.of_form(Revision(config=config), form_of(config), live=True)
     assert by_form.config == config
-    assert values.settled(values.parse_document(by_form.yaml_text)) == config
+    assert specs.settled(specs.parse_document(by_form.yaml_text)) == config
 
 
 def check_only_schema(config):
@@ -165,28 +165,28 @@ def check_only_schema(config):
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_reads_as_itself(value):
-    text = values.number_text(value)
+    text = specs.number_text(value)
 
     assert float(text) == value
-    assert values.load_yaml(values.document({"optimizer": {"lr": value}}))["optimizer"]["lr"] == value
+    assert specs.load_yaml(specs.document({"optimizer": {"lr": value}}))["optimizer"]["lr"] == value
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(5e-7, "5e-7"), (16000.0, "16000"), (0.95, "0.95"), (1e-15, "1e-15"), (1e21, "1e21")]
 )
 def test_numbers_are_written_as_people_write_them(value, text):
-    assert values.number_text(value) == text
+    assert specs.number_text(value) == text
 
 
 @pytest.mark.parametrize("kind_path", ["optimizer.lr", "eval.k"])
 @pytest.mark.parametrize("text", ["1e3", " 1000 ", "1000.0", "+1000"])
 def test_numbers_are_read_in_any_notation(kind_path, text):
-    assert values.from_text(by_path()[kind_path], text) == 1000
+    assert specs.from_text(by_path()[kind_path], text) == 1000
 
 
 @pytest.mark.parametrize("text", ["many", "1e400x", "0x10", "1,000", "1 000", ""])
 def test_what_is_no_number_stays_a_text_for_the_schema_to_refuse(text):
-    value = values.from_text(by_path()["eval.k"], text)
+    value = specs.from_text(by_path()["eval.k"], text)
 
     assert value == text
     checked = check(with_value(RECIPES["tiny/scalerl"], "eval.k", value), live=True)
@@ -214,7 +214,7 @@ def test_what_cannot_be_stored_is_said_before(value):
 )
 def test_a_text_that_cannot_be_read_is_refused_with_its_place(text, words):
     with pytest.raises(Unreadable, match=None) as refused:
-        values.parse_document(text)
+        specs.parse_document(text)
 
     assert words in str(refused.value)
 
@@ -330,7 +330,7 @@ def test_only_what_was_sent_changes():
 def test_the_text_names_the_first_seed_and_keeps_the_others():
     sent = form_of(RECIPES["tiny/scalerl"])
     sent["seed"], sent["source"] = "3, 4", "yaml"
-    sent["yaml"] = values.document(with_value(RECIPES["tiny/scalerl"], "seed", 9))
+    sent["yaml"] = specs.document(with_value(RECIPES["tiny/scalerl"], "seed", 9))
 
     assert draft.with_essentials_of_text(sent)["seed"] == "9, 4"
 

@@ -12,7 +12,7 @@ import scaling
 from tests.checkpoints import whole_checkpoint
 from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import curve_records, record
-from webapp.interfaces.pages.run.logs import attempt_rows, duration
+from webapp.interfaces.pages.run.attempts import attempt_rows, duration
 from webapp.record.runs import ingest, launch, lifecycle
 from webapp.record.runs.models import Attempt, State
 from webapp.science.curves import fitting

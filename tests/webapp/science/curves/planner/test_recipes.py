@@ -6,8 +6,8 @@ import pytest
 import scaling
 from scaling.ranking import Reached
 from scaling.seeds import CORPUS
-from webapp.science.curves.planner import recipes as planner
-from webapp.science.curves.planner.recipes import Candidate
+from webapp.science.curves import planner
+from webapp.science.curves.planner import Candidate
 from webapp.science.curves.ranking.variation import forecast_now
 
 

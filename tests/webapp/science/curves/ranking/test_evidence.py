@@ -7,9 +7,9 @@ from tests.webapp.crashing import crash_fits_of
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Point, Run
 from webapp.science.curves import estimates, services
+from webapp.science.curves.answers import read
 from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.curves.models import Fit
-from webapp.science.curves.outlook import read
 from webapp.science.curves.ranking.evidence import Facts, facts_of, forecast_of
 from webapp.science.curves.ranking.leaderboard import in_order, leaderboard, tasks_and_models
 from webapp.science.curves.ranking.variation import efficiencies

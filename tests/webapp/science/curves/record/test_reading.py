@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from webapp.record.runs.deleting import delete_run, restore_run
+from webapp.record.runs.editing import delete_run, restore_run
 from webapp.record.runs.models import Run
 from webapp.science.curves.record.keeping import choices_of
 from webapp.science.curves.record.reading import Judged, Said, recalibrated, record

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from scaling.curve import slope_view
-from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.curves.run.chart_views import VIEWS, gain_at, labels
 from webapp.science.curves.run.figure import run_figure
+from webapp.science.curves.words import AXES
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import pytest
 
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import Goal
-from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import Question, curve_of, fit_curve
 from webapp.science.curves.record.recalibrating import Widening
 from webapp.science.curves.run import forecast
 from webapp.science.curves.run.figure import run_figure
 from webapp.science.curves.run.forecast import MORE, forecast_of_run, plan_answers, stop_advice
+from webapp.science.curves.words import AXES
 
 HOURS = AXES["device_hours"]
 

@@ -1,1 +1,0 @@
-"""What compute buys: for recipes and for single runs."""
