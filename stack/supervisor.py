@@ -121,7 +121,9 @@ class Supervisor:
         return self.home / "logs"
 
     def _start_all(self) -> None:
-        self._check_web_port()
+        if error := listening_error(self.host, self.port):
+            hint = "; choose another port with --port" if "use" in error else ""
+            raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}{hint}")
         ray_address = self._start_ray()
         redis_url = self._start_redis()
         self.services = Services(
@@ -146,11 +148,6 @@ class Supervisor:
             self._say(f"{problem} Runs wait until then.")
         for warning in variables.unknown(os.environ):
             self._say(warning)
-
-    def _check_web_port(self) -> None:
-        if error := listening_error(self.host, self.port):
-            hint = "; choose another port with --port" if "use" in error else ""
-            raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}{hint}")
 
     def _start_ray(self) -> str | None:
         if os.environ.get("RAY_ADDRESS") or not self.with_ray:
@@ -201,10 +198,6 @@ class Supervisor:
         except PrepareError as error:
             raise StackError(str(error)) from error
 
-    def _publish_ray(self, ray: parts.RayPart) -> None:
-        self.services = Services(**(vars(self.services) | {"ray_address": ray.address}))
-        self.services.save(self.home)
-
     def _launch(self, part: Part) -> None:
         self.parts.append(part)
         part.start(self._lock)
@@ -242,4 +235,5 @@ class Supervisor:
             elif part.restart_at is not None and time.monotonic() >= part.restart_at:
                 part.start(self._lock)
                 if isinstance(part, parts.RayPart):  # at a new address, which the others read at each use
-                    self._publish_ray(part)
+                    self.services = Services(**(vars(self.services) | {"ray_address": part.address}))
+                    self.services.save(self.home)

@@ -31,6 +31,7 @@ from training.checkpoints import (
     set_aside,
 )
 from training.digests import DigestError
+from training.whole_files import read_json, replace_file
 
 log = logging.getLogger("training")
 
@@ -292,19 +293,14 @@ class Uploads:
 
 def _noted(root: Path, store: Store) -> list[str]:
     """Ids under which attempts with this folder claimed the store."""
-    try:
-        content = json.loads((root / NOTE).read_text())
-        return [str(writer) for writer in content["writers"]] if content["store"] == store.words else []
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    content = read_json(root / NOTE)
+    return list(content.get("writers", ())) if content.get("store") == store.words else []
 
 
 def _note(root: Path, store: Store, writers: Sequence[str]) -> None:
     """Before the claim: whichever of these the store says then, this folder is the newer."""
     root.mkdir(parents=True, exist_ok=True)
-    partial = root / f"{NOTE}.partial"
-    partial.write_text(json.dumps({"store": store.words, "writers": list(writers)}) + "\n")
-    partial.replace(root / NOTE)
+    replace_file(root / NOTE, json.dumps({"store": store.words, "writers": list(writers)}) + "\n")
 
 
 class KeptCheckpoints:

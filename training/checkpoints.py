@@ -153,7 +153,9 @@ def write_checkpoint(
     wherever the process dies, the one before it is intact.
     """
     disk = disk or Disk()
-    folder = _free_place(root, step)
+    taken = [_order(folder)[1] for folder in root.glob(f"step-{step:08d}*")]
+    number = max(taken, default=0) + 1
+    folder = root / (f"step-{step:08d}" + (f".{number}" if number > 1 else ""))
     partial = root / f".{folder.name}.partial"
     with _unless_written(root, step, partial, disk):
         for left_over in root.glob(".*.partial"):  # by an attempt that died
@@ -173,7 +175,11 @@ def write_checkpoint(
 
 def _complete_at(partial: Path, folder: Path, files: Callable[[], Mapping[str, bytes]], disk: Disk) -> None:
     """Add the driver's files and the marker, and move it to its place."""
-    _refuse_unless_here(partial / TRAINER)
+    # A trainer on another machine, whose file system this one does not share, has saved it there.
+    if not (partial / TRAINER).exists():
+        raise FileNotFoundError(
+            "the trainer's part is not on the driver's machine: the machines of a run must share its run folder"
+        )
     for name, content in files().items():
         disk.write(partial / name, content)
     disk.flush(partial)
@@ -203,14 +209,6 @@ def drop_superseded(root: Path, keep: int, held: Collection[Path] = (), disk: Di
         for old in _superseded(root, keep):
             if old not in held:
                 (disk or Disk()).remove(old)
-
-
-def _refuse_unless_here(trainer: Path) -> None:
-    """A trainer on another machine, whose file system this one does not share, has saved it there."""
-    if not trainer.exists():
-        raise FileNotFoundError(
-            "the trainer's part is not on the driver's machine: the machines of a run must share its run folder"
-        )
 
 
 def _left_on_disk(root: Path) -> str:
@@ -334,13 +332,6 @@ def _below(field: str, name: str) -> str:
 
 def _order(folder: Path) -> tuple[int, int]:
     return order(folder.name)
-
-
-def _free_place(root: Path, step: int) -> Path:
-    """A folder that does not exist yet, after all of the same step."""
-    taken = [_order(folder)[1] for folder in root.glob(f"step-{step:08d}*")]
-    number = max(taken, default=0) + 1
-    return root / (f"step-{step:08d}" + (f".{number}" if number > 1 else ""))
 
 
 def order(name: str) -> tuple[int, int]:

@@ -84,8 +84,12 @@ class Decoder:
         is_over = np.array([job.call.is_over for job in self._rows.jobs])
         done = np.flatnonzero(is_full | is_finished | is_over)
         if len(done):
-            self._answer(done, is_finished)
-            self._remove(done)
+            for row in done.tolist():
+                self._rows.jobs[row].answer(self._rows.completion(row, finished=bool(is_finished[row])))
+            width = int(self._rows.lengths[: len(self._rows)].max())
+            sources, targets = self._rows.remove(done)
+            if sources:
+                self._cache.move(sources, targets, width)
 
     def interrupt(self) -> None:
         """All rows leave with what they have."""
@@ -99,16 +103,6 @@ class Decoder:
         for job in self._rows.jobs:
             job.call.fail(error)
         self._rows.remove(np.arange(len(self._rows)))
-
-    def _answer(self, rows: np.ndarray, is_finished: np.ndarray) -> None:
-        for row in rows.tolist():
-            self._rows.jobs[row].answer(self._rows.completion(row, finished=bool(is_finished[row])))
-
-    def _remove(self, rows: np.ndarray) -> None:
-        width = int(self._rows.lengths[: len(self._rows)].max())
-        sources, targets = self._rows.remove(rows)
-        if sources:
-            self._cache.move(sources, targets, width)
 
     # -- forward passes --------------------------------------------------------------------------------------
 

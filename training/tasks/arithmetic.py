@@ -6,13 +6,12 @@ the carry, then the answer: `78153509</think>95`. Difficulty is the number of di
 
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from training.tasks.base import Prompt
+from training.tasks.base import Prompt, SplitTask
 from training.verifiers.base import Isolation, Verdict
 
 THINK, END_THINK = "<think>", "</think>"
@@ -20,10 +19,8 @@ KEPT_PROMPTS = 10_000  # of as many a process keeps what it drew
 _SPLIT_SEED = 20_251_013  # fixes which problems are held out, for every run
 
 
-class Arithmetic(BaseModel):
+class Arithmetic(SplitTask):
     """Sums of two numbers of `min_digits` to `max_digits` digits. Implements `training.tasks.base.Task`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_digits: int = Field(default=8, ge=1, le=12, description="Digits of the largest number.")
     min_digits: int = Field(default=2, ge=1, le=12, description="Digits of the smallest number.")
@@ -40,21 +37,6 @@ class Arithmetic(BaseModel):
                 f"there are only {available} problems of {self.min_digits} to {self.max_digits} digits"
             )
         return self
-
-    def check(self) -> None:
-        """Nothing to read: the options are checked on construction."""
-
-    def training_prompts(self, seed: int) -> Sequence[Prompt]:
-        """All training prompts, shuffled by `seed`."""
-        prompts = list(self._split[0])
-        random.Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
-        return prompts
-
-    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
-        """The first `count` held-out prompts; ValueError where there are fewer."""
-        if count > self.held_out_pool:
-            raise ValueError(f"the task holds out {self.held_out_pool} prompts, not {count}")
-        return self._split[1][:count]
 
     def verifier(self, prompt: Prompt) -> "SumVerifier":
         """The same for every problem."""

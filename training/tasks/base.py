@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import NamedTuple, Protocol
+
+from pydantic import BaseModel, ConfigDict
 
 from training.verifiers.base import Verifier
 
@@ -55,3 +59,33 @@ class Task(Protocol):
 
     def verifier(self, prompt: Prompt) -> Verifier:
         """Who judges responses to this prompt: the final answer, not the thinking."""
+
+
+class SplitTask(BaseModel):
+    """A task whose prompts are made or read once; the fields are its options. A subclass says `_split`, `verifier` and
+    `held_out_pool`. Implements `Task`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @cached_property
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        """(training, held out). TaskError where the options allow too few, or name what cannot be used."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Make or read the prompts. TaskError as `_split`."""
+        _ = self._split
+
+    def training_prompts(self, seed: int) -> Sequence[Prompt]:
+        """All training prompts, shuffled by `seed`."""
+        prompts = list(self._split[0])
+        Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
+        return prompts
+
+    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
+        """The first `count` held-out prompts; ValueError where there are fewer."""
+        held_out = self._split[1]
+        if count > len(held_out):
+            raise ValueError(f"the task holds out {len(held_out)} prompts, not {count}")
+        return held_out[:count]

@@ -18,10 +18,10 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from training.tasks.arithmetic import END_THINK, THINK
-from training.tasks.base import Prompt, TaskError
+from training.tasks.base import Prompt, SplitTask, TaskError
 from training.verifiers.base import Isolation, Verdict
 from training.verifiers.text import final_answer
 
@@ -42,10 +42,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
-class Countdown(BaseModel):
+class Countdown(SplitTask):
     """Problems of `min_numbers` to `max_numbers` numbers, equally many of each. Implements `base.Task`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     form: Literal["words", "compact"] = Field(
         default="words",
@@ -70,22 +68,6 @@ class Countdown(BaseModel):
         if self.form == "compact" and self.max_number > MAX_STEP:
             raise ValueError(f"form compact needs max_number of at most {MAX_STEP}")
         return self
-
-    def check(self) -> None:
-        """Make the problems. TaskError where the options allow too few."""
-        _ = self._split
-
-    def training_prompts(self, seed: int) -> Sequence[Prompt]:
-        """All training prompts, shuffled by `seed`."""
-        prompts = list(self._split[0])
-        Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
-        return prompts
-
-    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
-        """The first `count` held-out prompts; ValueError where there are fewer."""
-        if count > self.held_out_pool:
-            raise ValueError(f"the task holds out {self.held_out_pool} prompts, not {count}")
-        return self._split[1][:count]
 
     def verifier(self, prompt: Prompt) -> "ExpressionVerifier | ChainVerifier":
         """The same for every problem."""

@@ -7,36 +7,26 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from random import Random
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from training.data.adapters import GENERIC, Adapter, find_adapter
 from training.data.base import DataError, Kind, Problem
 from training.data.files import read_problems
 from training.data.hub import Location, fetch
 from training.models import default_home
-from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, TaskError
+from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, SplitTask, TaskError
 from training.verifiers.base import Verifier
 
 SLOT = "{problem}"
 
 
-class Split(NamedTuple):
-    """Training prompts and held-out prompts, each in the order of their content's hash."""
-
-    training: list[Prompt]
-    held_out: list[Prompt]
-
-
-class DatasetTask(BaseModel):
+class DatasetTask(SplitTask):
     """Problems of a known data set (`source`) or of a file (`path`). Implements `training.tasks.base.Task`.
 
     A subclass says its kind, how it asks for the answer, and its verifier.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: ClassVar[Kind]
     default_template: ClassVar[str]
@@ -112,24 +102,7 @@ class DatasetTask(BaseModel):
     @property
     def held_out_pool(self) -> int:
         """How many prompts are held out."""
-        return len(self._split.held_out)
-
-    def check(self) -> None:
-        """Read the data. TaskError names file, row, field and reason."""
-        _ = self._split
-
-    def training_prompts(self, seed: int) -> Sequence[Prompt]:
-        """All training prompts, shuffled by `seed`."""
-        prompts = list(self._split.training)
-        Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
-        return prompts
-
-    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
-        """The first `count` held-out prompts; ValueError where there are fewer."""
-        held_out = self._split.held_out
-        if count > len(held_out):
-            raise ValueError(f"the task holds out {len(held_out)} prompts, not {count}")
-        return held_out[:count]
+        return len(self._split[1])
 
     def benchmark_prompts(self) -> Sequence[Prompt]:
         """The held-out set where there is one, else every problem: nobody trains on a benchmark. TaskError."""
@@ -144,22 +117,22 @@ class DatasetTask(BaseModel):
         raise NotImplementedError
 
     @cached_property
-    def _split(self) -> Split:
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        """Each in the order of their content's hash. TaskError names file, row, field and reason."""
         try:
             training = self._prompts(self._training_problems())
-            held_out = self._held_out_problems()
+            apart = self._held_out_problems()
         except DataError as error:
             raise TaskError(str(error)) from None
-        if held_out is None:
+        if apart is None:
             count = max(1, round(self.held_out_share * len(training)))
-            split = Split(training[count:], training[:count])
+            training, held_out = training[count:], training[:count]
         else:
-            kept_out = {digest_of(problem.text) for problem in held_out}
-            split = Split([prompt for prompt in training if prompt.id.rpartition("-")[2] not in kept_out], [])
-            split = split._replace(held_out=self._prompts(held_out))
-        if not split.training:
+            held_out, known = self._prompts(apart), {digest_of(problem.text) for problem in apart}
+            training = [prompt for prompt in training if prompt.id.rpartition("-")[2] not in known]
+        if not training:
             raise TaskError("no training prompt is left: every problem is held out")
-        return split._replace(training=split.training[: self.limit])
+        return training[: self.limit], held_out
 
     def _training_problems(self) -> tuple[Problem, ...]:
         adapter = find_adapter(self.source or self.adapter, self.kind)

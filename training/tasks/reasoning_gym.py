@@ -18,14 +18,13 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from random import Random
 from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from training.errors import first_line
-from training.tasks.base import Prompt, TaskError
+from training.tasks.base import Prompt, SplitTask, TaskError
 from training.tasks.dataset import SLOT, digest_of
 from training.verifiers.base import Isolation, Verdict
 from training.verifiers.text import BEGIN_THINK, END_THINK, final_answer
@@ -91,14 +90,12 @@ def datasets() -> dict[str, tuple[Any, Any]]:
 _OPEN, _CLOSE = "<answer>", "</answer>"
 
 
-class ReasoningGym(BaseModel):
+class ReasoningGym(SplitTask):
     """Problems of one data set of reasoning-gym. Implements `base.Task`.
 
     Difficulty is the product of the numbers that the data set calls a problem's difficulty, e.g. how many terms there
     are times how many digits they have; open where it tells none.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     dataset: str = Field(description="Name of the data set, e.g. chain_sum.")
     config: dict[str, Any] = Field(default_factory=dict, description="Its settings, without seed and size.")
@@ -118,22 +115,6 @@ class ReasoningGym(BaseModel):
         if template.count(SLOT) != 1:
             raise ValueError(f"must hold {SLOT} once")
         return template
-
-    def check(self) -> None:
-        """Make the problems. TaskError names what is wrong with data set or config."""
-        _ = self._split
-
-    def training_prompts(self, seed: int) -> Sequence[Prompt]:
-        """All training prompts, shuffled by `seed`."""
-        prompts = list(self._split[0])
-        Random(seed).shuffle(prompts)  # nosec B311  # drawn anew from a seed, kept from nobody
-        return prompts
-
-    def held_out_prompts(self, count: int) -> Sequence[Prompt]:
-        """The first `count` held-out prompts; ValueError where there are fewer."""
-        if count > self.held_out_pool:
-            raise ValueError(f"the task holds out {self.held_out_pool} prompts, not {count}")
-        return self._split[1][:count]
 
     def verifier(self, prompt: Prompt) -> "ScoreVerifier":
         """The data set's own."""

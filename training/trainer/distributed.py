@@ -78,7 +78,11 @@ def join(ranks: Ranks, device: str, timeout: float = JOIN_TIMEOUT_SECONDS) -> No
             f"trainer rank {ranks.index} did not reach rank 0 at {ranks.address} in {timeout:g} s: {error}"
         ) from error
     _meet(store, ranks, _device_name(device), patience)
-    _be_found_by_others(host)
+    # Have gloo say the address that this machine has on its way to rank 0, unless somebody has said
+    # which. By itself it says what the machine's own name means here: 127.0.1.1 on many, where nobody
+    # else finds it.
+    if interface := interface_of(own_host(host)):
+        os.environ.setdefault(GLOO_INTERFACE, interface)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo",
         store=dist.PrefixStore("group", store),
@@ -86,15 +90,6 @@ def join(ranks: Ranks, device: str, timeout: float = JOIN_TIMEOUT_SECONDS) -> No
         world_size=ranks.count,
         timeout=timedelta(seconds=COLLECTIVE_TIMEOUT_SECONDS),
     )
-
-
-def _be_found_by_others(host: str) -> None:
-    """Have gloo say the address that this machine has on its way to rank 0, unless somebody has said which.
-
-    By itself it says what the machine's own name means here: 127.0.1.1 on many, where nobody else finds it.
-    """
-    if interface := interface_of(own_host(host)):
-        os.environ.setdefault(GLOO_INTERFACE, interface)
 
 
 @functools.cache
