@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from training.checkpoint_store import Store, StoreAway, StoreRefused, open_store
@@ -282,7 +282,12 @@ class Uploads:
         if self._found != UNKNOWN and writer != self._found:
             raise Superseded(f"another attempt has claimed {self._store.words}")
         before = [self._found] if self._found and self._found != UNKNOWN else []
-        _note(self._root, self._store, [*before, self._own])
+        # Before the claim: whichever of these the store says then, this folder is the newer.
+        self._root.mkdir(parents=True, exist_ok=True)
+        replace_file(
+            self._root / NOTE,
+            json.dumps({"store": self._store.words, "writers": [*before, self._own]}) + "\n",
+        )
         self._store.claim(self._own)
         self._is_claimed = True
 
@@ -295,12 +300,6 @@ def _noted(root: Path, store: Store) -> list[str]:
     """Ids under which attempts with this folder claimed the store."""
     content = read_json(root / NOTE)
     return list(content.get("writers", ())) if content.get("store") == store.words else []
-
-
-def _note(root: Path, store: Store, writers: Sequence[str]) -> None:
-    """Before the claim: whichever of these the store says then, this folder is the newer."""
-    root.mkdir(parents=True, exist_ok=True)
-    replace_file(root / NOTE, json.dumps({"store": store.words, "writers": list(writers)}) + "\n")
 
 
 class KeptCheckpoints:

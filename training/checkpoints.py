@@ -206,8 +206,9 @@ def _unless_written(root: Path, step: int, partial: Path, disk: Disk) -> Iterato
 def drop_superseded(root: Path, keep: int, held: Collection[Path] = (), disk: Disk | None = None) -> None:
     """All but the newest `keep` and those that are `held`; what cannot be removed now is left for the next time."""
     with suppress(OSError):
-        for old in _superseded(root, keep):
-            if old not in held:
+        kept = {*list(complete_by_step(root).values())[-keep:], *held}
+        for old in sorted(root.glob("step-*"), key=_order):
+            if old not in kept:
                 (disk or Disk()).remove(old)
 
 
@@ -343,9 +344,3 @@ def order(name: str) -> tuple[int, int]:
 def _complete(root: Path) -> list[Path]:
     """Oldest first."""
     return sorted((marker.parent for marker in root.glob(f"step-*/{MARKER}")), key=_order)
-
-
-def _superseded(root: Path, keep: int) -> list[Path]:
-    """All but the newest of each of the newest `keep` steps, oldest first."""
-    kept = list(complete_by_step(root).values())[-keep:]
-    return [folder for folder in sorted(root.glob("step-*"), key=_order) if folder not in kept]

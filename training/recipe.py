@@ -14,10 +14,9 @@ from pydantic import ValidationError
 
 from training import memory, models, tasks
 from training.benchmarks import make_benchmark
-from training.cluster.devices import NoDevice, check_devices
 from training.engine_choice import EngineMissing, refuse_missing
 from training.plain_yaml import LOADER
-from training.schema import Recipe
+from training.schema import Recipe, Resources
 
 __all__ = [
     "RECIPES",
@@ -34,6 +33,7 @@ __all__ = [
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 SIZES = Path(__file__).resolve().parent / "sizes"
+ACCELERATOR_FILES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA, NVIDIA under WSL, AMD
 
 
 class RecipeError(ValueError):
@@ -154,10 +154,7 @@ def check_runnable(
     if recipe.curriculum.mode.endswith("_ramp"):
         _check_difficulties(recipe, task)
     _check_model(recipe, home)
-    try:
-        check_devices(recipe.resources)
-    except NoDevice as error:
-        raise RecipeError(error.field, error.reason) from None
+    check_devices(recipe.resources)
     if not os.environ.get("RAY_ADDRESS"):
         with blame_field("engine.type", EngineMissing):
             refuse_missing(recipe.engine.type)
@@ -244,3 +241,20 @@ def _recipe_error(error: ValidationError) -> RecipeError:
     first = error.errors()[0]
     reason = {"extra_forbidden": "no such field", "missing": "is missing"}.get(first["type"], first["msg"])
     return RecipeError(".".join(str(part) for part in first["loc"]), reason.removeprefix("Value error, "))
+
+
+def check_devices(resources: Resources, devices: Path = Path("/dev")) -> None:
+    """Raises RecipeError where GPUs are asked for, this machine will train, and it has none.
+
+    With RAY_ADDRESS another cluster trains, and what it has is known when the run asks for its place.
+    """
+    if os.environ.get("RAY_ADDRESS") or any(any(devices.glob(name)) for name in ACCELERATOR_FILES):
+        return
+    for name in ("generator_gpus", "trainer_gpus"):
+        count = getattr(resources, name)
+        if count:
+            some = f"{count} GPU{'s' if count > 1 else ''}"
+            raise RecipeError(
+                f"resources.{name}",
+                f"asks for {some}; this machine has none, and RAY_ADDRESS names no other cluster",
+            )

@@ -14,9 +14,8 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from training.compiling import check_compiler
-from training.engines.kv_room import kv_room, refuse_too_small
 from training.engines.rows import Job, Rows, choose
-from training.engines.slot_cache import SlotCache
+from training.engines.slot_cache import SlotCache, kv_room, refuse_too_small
 from training.models import eos_token_ids
 from training.schema import Recipe
 from training.trainer.network import DTYPES, head_logits, load_network

@@ -160,13 +160,9 @@ def write_corpus(folder: Path, runs: Iterable[CorpusRun], tables: Iterable[pa.Ta
     replace_file(folder / STUDY, study)
     # The points first: whoever reads in between finds a run's points without the run, never a run without them.
     _write(folder / POINTS, points.combine_chunks().unify_dictionaries(), _PLAIN)
-    rows = [_row(run) for run in sorted(runs, key=lambda run: run.id)]
+    rows = [asdict(run) for run in sorted(runs, key=lambda run: run.id)]
+    rows = [row | {name: json.dumps(row[name], sort_keys=True) for name in _JSON} for row in rows]
     _write(folder / RUNS, pa.Table.from_pylist(rows, schema=RUN_SCHEMA), True)
-
-
-def _row(run: CorpusRun) -> dict[str, Any]:
-    content = asdict(run)
-    return content | {name: json.dumps(content[name], sort_keys=True) for name in _JSON}
 
 
 _TYPES = {int: pa.int64(), str: pa.string(), float: pa.float64(), float | None: pa.float64()}

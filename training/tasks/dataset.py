@@ -7,16 +7,15 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from training.data.adapters import GENERIC, Adapter, find_adapter
 from training.data.base import DataError, Kind, Problem
 from training.data.files import read_problems
 from training.data.hub import Location, fetch
-from training.models import default_home
-from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, SplitTask, TaskError
+from training.tasks.base import Prompt, SplitTask, TaskError
 from training.verifiers.base import Verifier
 
 SLOT = "{problem}"
@@ -66,12 +65,6 @@ class DatasetTask(SplitTask):
         default=None,
         description="The prompt around the problem, which stands for {problem}; open: the task's.",
     )
-
-    _place: Place = PrivateAttr()
-
-    def model_post_init(self, context: Any) -> None:
-        """`context` of the validation is the task's place."""
-        self._place = context if isinstance(context, Place) else Place(default_home(), PATIENCE_SECONDS)
 
     @field_validator("template")
     @classmethod

@@ -135,14 +135,11 @@ def _meet(store: dist.Store, ranks: Ranks, device: str, patience: timedelta) -> 
         ) from error
     devices = [store.get(key).decode() for key in keys]
     if device and devices.count(device) > 1:
+        same = " and ".join(str(rank) for rank, other in enumerate(devices) if other == device)
         raise RanksError(
-            f"resources.trainer_gpus: trainer ranks {_positions(devices, device)} have the same GPU ({device}); "
+            f"resources.trainer_gpus: trainer ranks {same} have the same GPU ({device}); "
             f"each of the {ranks.count} ranks needs one of its own"
         )
-
-
-def _positions(devices: list[str], device: str) -> str:
-    return " and ".join(str(index) for index, other in enumerate(devices) if other == device)
 
 
 def _device_name(device: str) -> str:

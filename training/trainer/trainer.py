@@ -63,7 +63,8 @@ class Trainer:
         if ranks.are_many:
             join(ranks, self._device)
         self._layout = Layout(self._recipe.resources, ranks, self._device)
-        seed_everything(self._recipe.seed)
+        random.seed(self._recipe.seed)
+        torch.manual_seed(self._recipe.seed)
         self._networks = self._load(model_folder, with_critic=self._recipe.uses_critic)
         self._reference = (
             self._load(model_folder, with_critic=False).requires_grad_(False).eval()
@@ -318,9 +319,3 @@ def _by_sample(count: int, rows: np.ndarray, targets: Targets, gaps: dict[int, f
     places = list(gaps)
     logp_gap[rows[places]] = [gaps[place] for place in places]
     return BySample(advantages, logp_gap)
-
-
-def seed_everything(seed: int) -> None:
-    """Python's and torch's generators."""
-    random.seed(seed)
-    torch.manual_seed(seed)
