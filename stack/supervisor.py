@@ -101,7 +101,9 @@ class Supervisor:
         with self._stop_mutex:
             if self._monitor is not None and self._monitor is not threading.current_thread():
                 self._monitor.join()
-            for stage in self._stop_stages():
+            stores = [part for part in self.parts if part.name in ("postgres", "redis")]
+            users = [part for part in self.parts if part not in stores]
+            for stage in (users, stores):
                 for part in stage:
                     part.ask_to_stop()
                 for part in stage:
@@ -110,11 +112,6 @@ class Supervisor:
             if self._lock >= 0:
                 os.close(self._lock)
                 self._lock = -1
-
-    def _stop_stages(self) -> list[list[Part]]:
-        """First what uses the stores, then the stores."""
-        stores = [part for part in self.parts if part.name in ("postgres", "redis")]
-        return [[part for part in self.parts if part not in stores], stores]
 
     @property
     def _log_folder(self) -> Path:

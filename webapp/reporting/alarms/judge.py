@@ -4,7 +4,7 @@ Alarms in words, for pages and the API. Pure functions of a stored alarm and its
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -15,8 +15,6 @@ from webapp.record.alarm_rules.rules import Comparison, Rule, rules_by_name
 from webapp.record.runs.sampling import stride_for
 from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves import words
-
-Mark = tuple[int, float | None]
 
 
 @dataclass(frozen=True)
@@ -32,35 +30,19 @@ class Watched:
         return Watched(self.steps[known], self.values[known])
 
 
-@dataclass(frozen=True)
-class Finding:
-    """An alarm that a series gives. Steps are those of its newest episode; `times` counts the episodes.
+def judge_all(rules: Iterable[Rule], series: Mapping[str, Watched]) -> list[Alarm]:
+    """At most one alarm a rule, as it must be stored but for its run and time.
 
-    threshold, value (the worst of the episode) and latest are in units of the metric, None for values that are not
-    finite. `marks` are the worst alarming points of each stride of steps: what a thinned chart must still show.
+    Steps are those of its newest episode; `times` counts the episodes. threshold, value (the worst of the episode) and
+    latest are in units of the metric, None for values that are not finite. `marks` are the worst alarming points of
+    each stride of steps: what a thinned chart must still show.
     """
-
-    rule: str
-    metric: str
-    level: str
-    active: bool
-    threshold: float | None
-    value: float | None
-    latest: float | None
-    first_step: int
-    last_step: int
-    times: int
-    marks: list[Mark] = field(default_factory=list)
-
-
-def judge_all(rules: Iterable[Rule], series: Mapping[str, Watched]) -> list[Finding]:
-    """At most one finding a rule."""
     found = [judge(rule, series[rule.metric]) for rule in rules if rule.metric in series]
     found += [_judge_any(rule, series) for rule in rules if "*" in rule.metric]
-    return [finding for finding in found if finding is not None]
+    return [alarm for alarm in found if alarm is not None]
 
 
-def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Finding | None:
+def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Alarm | None:
     """What the rule says of one series; None where it never alarmed."""
     series = watched if rule.comparison is Comparison.NOT_FINITE else watched.finite()
     limit = limit_of(rule, series.values)
@@ -73,13 +55,14 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Finding | 
     if not episodes:
         return None
     first, stop = episodes[-1]
-    return Finding(
+    newest = series.values[first:stop]
+    return Alarm(
         rule=rule.name,
         metric=metric or rule.metric,
         level=rule.level,
         active=stop == len(beyond),
         threshold=limit,
-        value=_plain(_worst(rule.comparison, series.values[first:stop])),
+        value=_plain(newest.max() if rule.comparison.upwards else newest.min()),
         latest=_plain(series.values[-1]),
         first_step=int(series.steps[first]),
         last_step=int(series.steps[stop - 1]),
@@ -88,8 +71,8 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Finding | 
     )
 
 
-def _judge_any(rule: Rule, series: Mapping[str, Watched]) -> Finding | None:
-    """Of all metrics that it means the finding that matters most: active before over, then the longest ago."""
+def _judge_any(rule: Rule, series: Mapping[str, Watched]) -> Alarm | None:
+    """Of all metrics that it means the alarm that matters most: active before over, then the longest ago."""
     meant = sorted(metric for metric in series if fnmatchcase(metric, rule.metric))
     found = [judge(rule, series[metric], metric) for metric in meant]
     return min((f for f in found if f), key=lambda f: (not f.active, f.first_step), default=None)
@@ -119,11 +102,9 @@ def episodes_of(beyond: np.ndarray, records: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(starts, stops, strict=True) if b - a >= records]
 
 
-def _worst(comparison: Comparison, values: np.ndarray) -> float:
-    return float(values.max() if comparison.upwards else values.min())
-
-
-def _marks(comparison: Comparison, series: Watched, episodes: list[tuple[int, int]]) -> list[Mark]:
+def _marks(
+    comparison: Comparison, series: Watched, episodes: list[tuple[int, int]]
+) -> list[list[float | None]]:
     """The worst point of each stride in which an episode has one."""
     inside = np.concatenate([np.arange(first, stop) for first, stop in episodes])
     steps, values = series.steps[inside], series.values[inside]
@@ -131,7 +112,7 @@ def _marks(comparison: Comparison, series: Watched, episodes: list[tuple[int, in
     order = np.lexsort((-values if comparison.upwards else values, strides))
     _, first_of_stride = np.unique(strides[order], return_index=True)
     chosen = order[first_of_stride]
-    return [(int(steps[i]), _plain(values[i])) for i in chosen]
+    return [[int(steps[i]), _plain(values[i])] for i in chosen]
 
 
 def _plain(value: float | None) -> float | None:

@@ -11,8 +11,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from statistics import NormalDist
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scaling import scores
+from scaling.course import normal_quantile
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint, effective_points
@@ -40,27 +40,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The columns of an outcome; with a `reason` there is none yet."""
-
-    reason: str = ""
-    actual: float | None = None
-    actual_lo: float | None = None
-    actual_hi: float | None = None
-    error: float | None = None
-    inside: bool | None = None
-    interval_score: float | None = None
-    happened: bool | None = None
-    probability_score: float | None = None
-    log_score: float | None = None
-    how: Payload = field(default_factory=dict)
-
-    @property
-    def columns(self) -> Payload:
-        return {name: value for name, value in asdict(self).items() if name != "reason"}
-
-
-@dataclass(frozen=True)
 class Reading:
     """The pass rate at the target: value, its standard error (None: not known) and the evaluations it is read from."""
 
@@ -73,19 +52,21 @@ class NotYet(Exception):
     """Why nothing can be said of the run at the target."""
 
 
-def judge(prediction: Prediction, run: Run) -> Judgement | None:
-    """What this run says of the claim; None where it has not passed the target."""
+def judge(prediction: Prediction, run: Run) -> Payload | None:
+    """What this run says of the claim: the columns of its outcome. None where it has not passed the target; raises
+    NotYet."""
     points = points_of(run, prediction)
     if not points or at(points[-1], prediction) < prediction.target * (1 - SAME):
         return None
-    try:
-        if prediction.statement == Statement.CEILING:
-            return _ceiling(prediction, points)
-        if prediction.statement == Statement.PASSES:
-            return _passes(prediction, points)
-        return _pass_rate(prediction, points)
-    except NotYet as reason:
-        return Judgement(reason=str(reason))
+    if prediction.statement == Statement.CEILING:
+        return _ceiling(prediction, points)
+    if prediction.statement == Statement.PASSES:
+        return _passes(prediction, points)
+    reading = read_at_target(points, prediction)
+    lo, hi = _ends(reading.value, reading.se, prediction.level)
+    method = "exact" if len(reading.points) == 1 else "interpolated"
+    said = f"pass rate {rate(reading.value, (lo, hi))} at the target"
+    return _scored(prediction, reading.value, lo, hi, _how(prediction, method, reading.points, said))
 
 
 def points_of(run: Run, prediction: Prediction) -> list[CurvePoint]:
@@ -132,15 +113,7 @@ def _se(point: CurvePoint, prediction: Prediction) -> float | None:
     return point.stderr if point.stderr is not None else noise
 
 
-def _pass_rate(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
-    reading = read_at_target(points, prediction)
-    lo, hi = _ends(reading.value, reading.se, prediction.level)
-    method = "exact" if len(reading.points) == 1 else "interpolated"
-    how = _how(prediction, method, reading.points, f"pass rate {rate(reading.value, (lo, hi))} at the target")
-    return _scored(prediction, reading.value, lo, hi, how)
-
-
-def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
     known = until_target(points, prediction)
     stop = at(known[-1], prediction)
     question = Question(
@@ -159,7 +132,7 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
     return _scored(prediction, came.ceiling, *came.interval, how)
 
 
-def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
+def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
     """Whether this run lies above the rival at the target, where their difference can be told from zero."""
     assert prediction.rival is not None and prediction.probability is not None
     own = read_at_target(points, prediction)
@@ -169,7 +142,7 @@ def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
         raise NotYet(f"The rival {prediction.rival.name} cannot be read there. {reason}") from None
     gap = own.value - other.value
     se = None if own.se is None or other.se is None else math.hypot(own.se, other.se)
-    reach = _quantile(prediction.level) * (se or 0.0)
+    reach = normal_quantile(prediction.level) * (se or 0.0)
     ends = (gap - reach, gap + reach)
     if abs(gap) <= reach or gap == 0:
         raise NotYet(
@@ -182,28 +155,28 @@ def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Judgement:
     how = _how(prediction, "difference", own.points, words)
     how |= {"own": own.value, "rival": other.value, "difference": gap, "difference_se": se}
     how |= {"rival_points": [_point(point, prediction) for point in other.points]}
-    return Judgement(
-        happened=happened,
-        probability_score=float(scores.brier_score(p, happened)),
-        log_score=float(scores.log_score(p, happened)),
-        how=how,
-    )
+    return {
+        "happened": happened,
+        "probability_score": float(scores.brier_score(p, happened)),
+        "log_score": float(scores.log_score(p, happened)),
+        "how": how,
+    }
 
 
 def _scored(
     prediction: Prediction, value: float, lo: float | None, hi: float | None, how: Payload
-) -> Judgement:
+) -> Payload:
     claimed_lo, claimed_hi, claimed = prediction.lo, prediction.hi, prediction.value
     assert claimed_lo is not None and claimed_hi is not None and claimed is not None
-    return Judgement(
-        actual=value,
-        actual_lo=lo,
-        actual_hi=hi,
-        error=value - claimed,
-        inside=claimed_lo <= value <= claimed_hi,
-        interval_score=float(scores.interval_score(claimed_lo, claimed_hi, value, prediction.level)),
-        how=how | {"own_interval_score": own_score(prediction, value)},
-    )
+    return {
+        "actual": value,
+        "actual_lo": lo,
+        "actual_hi": hi,
+        "error": value - claimed,
+        "inside": claimed_lo <= value <= claimed_hi,
+        "interval_score": float(scores.interval_score(claimed_lo, claimed_hi, value, prediction.level)),
+        "how": how | {"own_interval_score": own_score(prediction, value)},
+    }
 
 
 def own_score(prediction: Prediction, value: float) -> float | None:
@@ -218,12 +191,8 @@ def _ends(value: float, se: float | None, level: float) -> tuple[float | None, f
     """The interval of a measured pass rate, cut to [0, 1]."""
     if se is None:
         return None, None
-    reach = _quantile(level) * se
+    reach = normal_quantile(level) * se
     return max(0.0, value - reach), min(1.0, value + reach)
-
-
-def _quantile(level: float) -> float:
-    return NormalDist().inv_cdf(0.5 + 0.5 * level)
 
 
 def _how(prediction: Prediction, method: str, used: Sequence[CurvePoint], words: str) -> Payload:
@@ -313,28 +282,26 @@ def score(prediction: Prediction, run: Run) -> Outcome | None:
     """The outcome by this run, if this very call made it. A run that passed but cannot tell leaves a `Pending`."""
     if run.pk in prediction.frozen["seen"]:
         return None  # it had passed the target before the claim was made
-    judgement = judge(prediction, run)
-    if judgement is None:
+    try:
+        judged = judge(prediction, run)
+    except NotYet as reason:
+        same = Pending.objects.filter(prediction=prediction, run=run, reason=str(reason))
+        if not same.exists():
+            defaults = {"reason": str(reason)}
+            Pending.objects.update_or_create(prediction=prediction, run=run, defaults=defaults)
+        return None
+    if judged is None:
         Pending.objects.filter(prediction=prediction, run=run).delete()
         return None
-    if judgement.reason:
-        _wait(prediction, run, judgement.reason)
-        return None
-    return _store(prediction, run, judgement)
-
-
-def _wait(prediction: Prediction, run: Run, reason: str) -> None:
-    same = Pending.objects.filter(prediction=prediction, run=run, reason=reason)
-    if not same.exists():
-        Pending.objects.update_or_create(prediction=prediction, run=run, defaults={"reason": reason})
+    return _store(prediction, run, judged)
 
 
 @transaction.atomic
-def _store(prediction: Prediction, run: Run, judgement: Judgement) -> Outcome | None:
+def _store(prediction: Prediction, run: Run, judged: Payload) -> Outcome | None:
     current = locked(prediction)
     if current.withdrawn_at is not None or Prediction.objects.filter(replaces=current).exists():
         return None
-    outcome, new = Outcome.objects.get_or_create(prediction=current, run=run, defaults=judgement.columns)
+    outcome, new = Outcome.objects.get_or_create(prediction=current, run=run, defaults=judged)
     Pending.objects.filter(prediction=current, run=run).delete()
     if not new:
         return None

@@ -101,7 +101,7 @@ def test_marks_are_the_worst_of_each_stride_and_few():
     found = judge(rule(), series(values))
 
     assert len(found.marks) <= MAX_POINTS + 1
-    assert (5004, 7.0) in found.marks
+    assert [5004, 7.0] in found.marks
 
 
 def test_episodes_are_stretches():

@@ -22,7 +22,7 @@ from webapp.record.runs.states import ENDED
 from webapp.science.curves import words
 from webapp.science.curves.axes import AXES
 from webapp.science.curves.fitting import curve_of
-from webapp.science.curves.run.window_table import forms_payload, window_payload
+from webapp.science.curves.run.analyses import forms_payload, window_payload
 from webapp.science.predictions import claims, selectors
 from webapp.science.predictions.calibration import Record
 from webapp.science.predictions.comments import newly_passed
