@@ -13,12 +13,11 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from training.compiling import check_compiler
 from training.engines.rows import Job, Rows, choose
 from training.engines.slot_cache import SlotCache, kv_room, refuse_too_small
 from training.models import eos_token_ids
 from training.schema import Recipe
-from training.trainer.network import DTYPES, head_logits, load_network
+from training.trainer.network import DTYPES, check_compiler, head_logits, load_network
 
 PREFILL_TOKENS = 16_384  # in one forward pass, with padding
 _JOINING_SHARE = (

@@ -15,6 +15,8 @@ with the same numbers. For sequences much longer than the rank it costs next to 
 
 import copy
 import math
+import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -30,7 +32,6 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from training.compiling import check_compiler
 from training.schema import Recipe, Resources, Trainer
 from training.trainer.layout import Layout
 from training.trainer.sequences import Sequences
@@ -355,3 +356,17 @@ class _Rounded(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return gradients[0], None
+
+
+class CompileError(RuntimeError):
+    """A recipe asks for compiled code where there is no compiler; the message names the field."""
+
+
+def check_compiler(field: str, device: str) -> None:
+    """CompileError on a CPU without a C++ compiler; `field` of the recipe asks for it."""
+    compiler = os.environ.get("CXX", "g++")
+    if device == "cpu" and shutil.which(compiler) is None:
+        raise CompileError(
+            f"{field} needs a C++ compiler and there is no {compiler}: install one, name it in CXX, "
+            f"or set {field} to false"
+        )
