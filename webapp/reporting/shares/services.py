@@ -184,8 +184,8 @@ def note_visit(share: Share) -> None:
 def title_of(kind: str, question: Question) -> str:
     """The run's name, "A against B", or the claim; one query at most."""
     if kind == Share.Kind.PREDICTION:
-        found = Prediction.objects.select_related("rival__revision__recipe").get(pk=question["prediction"])
-        return claims.in_a_line(found)[:LONGEST]
+        claim = Prediction.objects.select_related("rival__revision__recipe").get(pk=question["prediction"])
+        return claims.in_a_line(claim)[:LONGEST]
     wanted = [question["run"]] if kind == Share.Kind.RUN else question["runs"]
     found = Run.objects.filter(pk__in=wanted).only("name", "seed").in_bulk() if wanted else {}
     labels = [label_of(found[pk]) for pk in wanted if pk in found]
