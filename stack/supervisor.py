@@ -101,7 +101,9 @@ class Supervisor:
         with self._stop_mutex:
             if self._monitor is not None and self._monitor is not threading.current_thread():
                 self._monitor.join()
-            for stage in self._stop_stages():
+            stores = [part for part in self.parts if part.name in ("postgres", "redis")]
+            users = [part for part in self.parts if part not in stores]
+            for stage in (users, stores):
                 for part in stage:
                     part.ask_to_stop()
                 for part in stage:
@@ -111,17 +113,14 @@ class Supervisor:
                 os.close(self._lock)
                 self._lock = -1
 
-    def _stop_stages(self) -> list[list[Part]]:
-        """First what uses the stores, then the stores."""
-        stores = [part for part in self.parts if part.name in ("postgres", "redis")]
-        return [[part for part in self.parts if part not in stores], stores]
-
     @property
     def _log_folder(self) -> Path:
         return self.home / "logs"
 
     def _start_all(self) -> None:
-        self._check_web_port()
+        if error := listening_error(self.host, self.port):
+            hint = "; choose another port with --port" if "use" in error else ""
+            raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}{hint}")
         ray_address = self._start_ray()
         redis_url = self._start_redis()
         self.services = Services(
@@ -146,11 +145,6 @@ class Supervisor:
             self._say(f"{problem} Runs wait until then.")
         for warning in variables.unknown(os.environ):
             self._say(warning)
-
-    def _check_web_port(self) -> None:
-        if error := listening_error(self.host, self.port):
-            hint = "; choose another port with --port" if "use" in error else ""
-            raise StackError(f"the web server cannot listen on {self.host}:{self.port}: {error}{hint}")
 
     def _start_ray(self) -> str | None:
         if os.environ.get("RAY_ADDRESS") or not self.with_ray:
@@ -201,10 +195,6 @@ class Supervisor:
         except PrepareError as error:
             raise StackError(str(error)) from error
 
-    def _publish_ray(self, ray: parts.RayPart) -> None:
-        self.services = Services(**(vars(self.services) | {"ray_address": ray.address}))
-        self.services.save(self.home)
-
     def _launch(self, part: Part) -> None:
         self.parts.append(part)
         part.start(self._lock)
@@ -241,4 +231,5 @@ class Supervisor:
             elif part.restart_at is not None and time.monotonic() >= part.restart_at:
                 part.start(self._lock)
                 if isinstance(part, parts.RayPart):  # at a new address, which the others read at each use
-                    self._publish_ray(part)
+                    self.services = Services(**(vars(self.services) | {"ray_address": part.address}))
+                    self.services.save(self.home)

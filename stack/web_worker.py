@@ -102,7 +102,7 @@ class Worker(ThreadWorker):
         except OSError as error:
             self.log.error("a request could not be received: %s", error)
             return self._drop(conn, BUSY)
-        if not had_head and self._on_disk() > MOST_ON_DISK:
+        if not had_head and sum(each.on_disk for each in self.receiving.values()) > MOST_ON_DISK:
             return self._drop(conn, BUSY)
         if received.is_whole:
             self._hand_over(conn)
@@ -110,9 +110,6 @@ class Worker(ThreadWorker):
             received.expects = False
             _send(conn.sock, GO_ON)
         return None
-
-    def _on_disk(self) -> int:
-        return sum(each.on_disk for each in self.receiving.values())
 
     def _hand_over(self, conn: TConn) -> None:
         self.poller.unregister(conn.sock)

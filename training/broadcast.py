@@ -148,17 +148,13 @@ class _Member:
                 pause = min(longest, 2 * pause)
             work.wait()
         except TransferError:
-            self._abandon()
+            self._group.abort()
+            _given_up.append(self._group)
             raise
         except RuntimeError as error:
             raise TransferError(f"rank {self._rank} of the weight broadcast: {error}") from error
         if data.is_cuda:  # not the whole device: an engine works beside this
             torch.cuda.current_stream(data.device).synchronize()
-
-    def _abandon(self) -> None:
-        """NCCL's kernels are ended; gloo's work ends with its own timeout."""
-        self._group.abort()
-        _given_up.append(self._group)
 
 
 class Sender(_Member):
@@ -186,18 +182,16 @@ class Sender(_Member):
             keys.append(key)
         end = f"{self._num_rounds}/{len(keys)}"
         self._announce(end, {"checksum": total.value, "buckets": len(keys)}, "to confirm the checksum")
-        self._forget([*keys, end])
+        keys = [*keys, end]
+        for key in keys:
+            for rank in range(1, self._size):
+                self._store.delete_key(f"{key}/{rank}")
+            self._store.delete_key(key)
         return total.value
 
     def _announce(self, key: str, header: dict[str, Any], what: str) -> None:
         self._set(key, json.dumps(header))
         self._answers(key, what)
-
-    def _forget(self, keys: list[str]) -> None:
-        for key in keys:
-            for rank in range(1, self._size):
-                self._store.delete_key(f"{key}/{rank}")
-            self._store.delete_key(key)
 
 
 class Receiver(_Member):

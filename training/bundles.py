@@ -120,16 +120,12 @@ def shortage(bundles: list[Amounts], nodes: Sequence[Amounts]) -> str:
         if total(nodes, name) < amount:
             return f"needs {amount:g} {name}, the cluster has only {total(nodes, name):g}"
     for bundle in bundles:
-        if not any(_fits(bundle, node) for node in nodes):
+        if not any(all(node[name] >= amount for name, amount in bundle.items()) for node in nodes):
             largest = ", ".join(f"{max(node[name] for node in nodes):g} {name}" for name in bundle)
             return f"no node has {_words(bundle)}; the largest has {largest}"
     if place(bundles, nodes) is None:
         return f"bundles of {_each(bundles)} do not fit beside each other on nodes with {_each(nodes)}"
     return ""
-
-
-def _fits(bundle: Amounts, node: Amounts) -> bool:
-    return all(node[name] >= amount for name, amount in bundle.items())
 
 
 def needed(bundles: Sequence[Amounts]) -> Amounts:

@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from training.whole_files import read_json
+
 
 class ChatTemplateError(ValueError):
     """The model has no chat template, or one that cannot be rendered."""
@@ -16,7 +18,7 @@ class ChatTemplate:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        config = _tokenizer_config(folder)
+        config = read_json(folder / "tokenizer_config.json")
         self._source = _template_of(folder, config)
         if not self._source:
             raise ChatTemplateError(f"{folder} has no chat template (rollout.chat_template asks for one)")
@@ -70,14 +72,6 @@ def _template_of(folder: Path, config: dict[str, Any]) -> str:
         named = {item.get("name"): item.get("template") for item in template if isinstance(item, dict)}
         template = named.get("default")
     return template if isinstance(template, str) else ""
-
-
-def _tokenizer_config(folder: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((folder / "tokenizer_config.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
 
 
 def _to_json(value: Any, indent: int | None = None, ensure_ascii: bool = False, **options: Any) -> str:

@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from training.checkpoint_store import Store, StoreAway, StoreRefused, open_store
@@ -31,6 +31,7 @@ from training.checkpoints import (
     set_aside,
 )
 from training.digests import DigestError
+from training.whole_files import read_json, replace_file
 
 log = logging.getLogger("training")
 
@@ -280,7 +281,12 @@ class Uploads:
         if self._found != UNKNOWN and writer != self._found:
             raise Superseded(f"another attempt has claimed {self._store.words}")
         before = [self._found] if self._found and self._found != UNKNOWN else []
-        _note(self._root, self._store, [*before, self._own])
+        # Before the claim: whichever of these the store says then, this folder is the newer.
+        self._root.mkdir(parents=True, exist_ok=True)
+        replace_file(
+            self._root / NOTE,
+            json.dumps({"store": self._store.words, "writers": [*before, self._own]}) + "\n",
+        )
         self._store.claim(self._own)
         self._is_claimed = True
 
@@ -291,19 +297,8 @@ class Uploads:
 
 def _noted(root: Path, store: Store) -> list[str]:
     """Ids under which attempts with this folder claimed the store."""
-    try:
-        content = json.loads((root / NOTE).read_text())
-        return [str(writer) for writer in content["writers"]] if content["store"] == store.words else []
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _note(root: Path, store: Store, writers: Sequence[str]) -> None:
-    """Before the claim: whichever of these the store says then, this folder is the newer."""
-    root.mkdir(parents=True, exist_ok=True)
-    partial = root / f"{NOTE}.partial"
-    partial.write_text(json.dumps({"store": store.words, "writers": list(writers)}) + "\n")
-    partial.replace(root / NOTE)
+    content = read_json(root / NOTE)
+    return list(content.get("writers", ())) if content.get("store") == store.words else []
 
 
 class KeptCheckpoints:

@@ -152,7 +152,9 @@ def write_checkpoint(
     wherever the process dies, the one before it is intact.
     """
     disk = disk or Disk()
-    folder = _free_place(root, step)
+    taken = [_order(folder)[1] for folder in root.glob(f"step-{step:08d}*")]
+    number = max(taken, default=0) + 1
+    folder = root / (f"step-{step:08d}" + (f".{number}" if number > 1 else ""))
     partial = root / f".{folder.name}.partial"
     with _unless_written(root, step, partial, disk):
         for left_over in root.glob(".*.partial"):  # by an attempt that died
@@ -172,7 +174,11 @@ def write_checkpoint(
 
 def _complete_at(partial: Path, folder: Path, files: Callable[[], Mapping[str, bytes]], disk: Disk) -> None:
     """Add the driver's files and the marker, and move it to its place."""
-    _refuse_unless_here(partial / TRAINER)
+    # A trainer on another machine, whose file system this one does not share, has saved it there.
+    if not (partial / TRAINER).exists():
+        raise FileNotFoundError(
+            "the trainer's part is not on the driver's machine: the machines of a run must share its run folder"
+        )
     for name, content in files().items():
         disk.write(partial / name, content)
     disk.flush(partial)
@@ -199,17 +205,10 @@ def _unless_written(root: Path, step: int, partial: Path, disk: Disk) -> Iterato
 def drop_superseded(root: Path, keep: int, held: Collection[Path] = (), disk: Disk | None = None) -> None:
     """All but the newest `keep` and those that are `held`; what cannot be removed now is left for the next time."""
     with suppress(OSError):
-        for old in _superseded(root, keep):
-            if old not in held:
+        kept = {*list(complete_by_step(root).values())[-keep:], *held}
+        for old in sorted(root.glob("step-*"), key=_order):
+            if old not in kept:
                 (disk or Disk()).remove(old)
-
-
-def _refuse_unless_here(trainer: Path) -> None:
-    """A trainer on another machine, whose file system this one does not share, has saved it there."""
-    if not trainer.exists():
-        raise FileNotFoundError(
-            "the trainer's part is not on the driver's machine: the machines of a run must share its run folder"
-        )
 
 
 def _left_on_disk(root: Path) -> str:
@@ -334,13 +333,6 @@ def _order(folder: Path) -> tuple[int, int]:
     return order(folder.name)
 
 
-def _free_place(root: Path, step: int) -> Path:
-    """A folder that does not exist yet, after all of the same step."""
-    taken = [_order(folder)[1] for folder in root.glob(f"step-{step:08d}*")]
-    number = max(taken, default=0) + 1
-    return root / (f"step-{step:08d}" + (f".{number}" if number > 1 else ""))
-
-
 def order(name: str) -> tuple[int, int]:
     """(step, which one of that step), by the folder's name."""
     step, _, number = name.removeprefix("step-").partition(".")
@@ -350,9 +342,3 @@ def order(name: str) -> tuple[int, int]:
 def _complete(root: Path) -> list[Path]:
     """Oldest first."""
     return sorted((marker.parent for marker in root.glob(f"step-*/{MARKER}")), key=_order)
-
-
-def _superseded(root: Path, keep: int) -> list[Path]:
-    """All but the newest of each of the newest `keep` steps, oldest first."""
-    kept = list(complete_by_step(root).values())[-keep:]
-    return [folder for folder in sorted(root.glob("step-*"), key=_order) if folder not in kept]

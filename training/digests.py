@@ -43,7 +43,13 @@ def check_digests(folder: Path, digests: Path) -> None:
     """
     expected = read_digests(digests)
     for name, (size, _) in expected.items():
-        _check_size(folder / name, size)
+        file = folder / name
+        try:
+            length = file.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            raise DigestError(f"{file} is missing") from None
+        if length != size:
+            raise DigestError(f"{file} is damaged: it has {length} bytes of {size}")
     found = _sha256_of_each(folder / name for name in expected)
     for (name, (_, digest)), is_digest in zip(expected.items(), found, strict=True):
         if is_digest != digest:
@@ -62,15 +68,6 @@ def read_digests(digests: Path) -> dict[str, tuple[int, str]]:
     if not expected:
         raise DigestError(f"{digests} is damaged: it lists no files")
     return expected
-
-
-def _check_size(file: Path, size: int) -> None:
-    try:
-        found = file.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        raise DigestError(f"{file} is missing") from None
-    if found != size:
-        raise DigestError(f"{file} is damaged: it has {found} bytes of {size}")
 
 
 def _sha256_of_each(files: Iterable[Path]) -> list[str]:

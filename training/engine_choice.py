@@ -16,6 +16,7 @@ from typing import Literal
 
 from training.models import parameter_count
 from training.schema import Recipe
+from training.whole_files import read_json, replace_file
 
 EngineName = Literal["vllm", "transformers"]
 REMEMBERED = "engine.json"
@@ -64,7 +65,7 @@ def settle(
             f"auto became {choice.engine} when this run began, and {choice.engine} is not installed on {_host()} now; "
             "install it, or name another engine to go on with"
         )
-    _write(run_dir / REMEMBERED, choice)
+    replace_file(run_dir / REMEMBERED, json.dumps(asdict(choice)) + "\n")
     engine = recipe.engine.model_copy(update={"type": choice.engine})
     return recipe.model_copy(update={"engine": engine}), choice
 
@@ -120,15 +121,6 @@ def _host() -> str:
 
 def _read(file: Path) -> EngineChoice | None:
     """What an earlier attempt kept; None where there is nothing that can be read."""
-    try:
-        content = json.loads(file.read_text())
-        choice = EngineChoice(content["engine"], str(content["reason"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return choice if choice.engine in ("vllm", "transformers") else None
-
-
-def _write(file: Path, choice: EngineChoice) -> None:
-    partial = file.with_suffix(".json.partial")
-    partial.write_text(json.dumps(asdict(choice)) + "\n")
-    partial.replace(file)
+    content = read_json(file)
+    is_known = content.get("engine") in ("vllm", "transformers") and "reason" in content
+    return EngineChoice(content["engine"], str(content["reason"])) if is_known else None

@@ -164,7 +164,10 @@ def _by_our_verifiers(
     benchmark = replace(benchmark, prompts=benchmark.prompts[:limit])
     with exported(subject, home) as folder:
         groups = asyncio.run(_groups(subject.recipe, folder, benchmark, k))
-    found = {name.removeprefix("eval/"): _known(value) for name, value in evaluation_metrics(groups).items()}
+    found = {
+        name.removeprefix("eval/"): (None if math.isnan(value) else value)
+        for name, value in evaluation_metrics(groups).items()
+    }
     return {"temperature": subject.recipe.eval.temperature, **found}, benchmark.prompts
 
 
@@ -222,10 +225,6 @@ def _contamination(subject: Subject, prompts: Sequence[Prompt], home: Path) -> f
     except TaskError:  # its data are not on this machine
         return None
     return contamination(prompts, task.training_prompts(subject.recipe.seed))
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def as_text(result: Mapping[str, Any]) -> str:

@@ -58,11 +58,6 @@ def _at_k(n: int, c: int, k: int) -> float:
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
 
-def powers_of_two_below(n: int) -> list[int]:
-    """2, 4, 8 ... below n: the k of pass@k beside 1 and n."""
-    return [2**power for power in range(1, max(1, n).bit_length()) if 2**power < n]
-
-
 def by_part(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """The groups of each part of a mixture; empty for a task without parts."""
     parts: dict[str, list[Group]] = {}
@@ -122,7 +117,7 @@ def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     samples_each = len(groups[0].samples)
     if samples_each > 1:
         metrics["eval/pass_at_k"], metrics["eval/pass_at_k_stderr"] = pass_at_k(groups, samples_each)
-    for k in powers_of_two_below(samples_each):
+    for k in (2**power for power in range(1, samples_each.bit_length()) if 2**power < samples_each):
         metrics[f"eval/pass_at_{k}"], metrics[f"eval/pass_at_{k}_stderr"] = pass_at_k(groups, k)
     for part, own in (by_part(groups) | by_difficulty(groups)).items():
         metrics[f"eval/{part}/pass_rate"], error = pass_rate(own)

@@ -108,7 +108,10 @@ class ModelShape:
             head_size = config.get("head_dim") or int(config["hidden_size"]) // heads
         except KeyError as error:
             raise ValueError(f"{folder}/config.json does not say {error.args[0]}") from None
-        share = _share_of_experts(config)
+        experts = (
+            config.get("num_experts") or config.get("num_local_experts") or config.get("n_routed_experts")
+        )
+        share = config.get("num_experts_per_tok", experts) / experts if experts else 1.0
         matrices = sum(_matrix_size(name, shape, share) for name, shape in sizes.items())
         if not any(name.endswith("lm_head.weight") for name in sizes):
             matrices += sum(_size(shape) for name, shape in sizes.items() if _is_embedding(name))
@@ -138,8 +141,3 @@ def _matrix_size(name: str, shape: tuple[int, ...], share_of_experts: float) -> 
     if len(shape) < 2 or _is_embedding(name):
         return 0.0
     return _size(shape) * (share_of_experts if ".experts." in name else 1.0)
-
-
-def _share_of_experts(config: dict) -> float:
-    experts = config.get("num_experts") or config.get("num_local_experts") or config.get("n_routed_experts")
-    return config.get("num_experts_per_tok", experts) / experts if experts else 1.0

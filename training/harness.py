@@ -41,7 +41,13 @@ def measure(
         raise TaskError(
             f"{task}: {first_line(error)}; offline, its data must be in the cache of HF_HOME"
         ) from error
-    return _figures(name, found), _problems(found["samples"])
+    # Of each problem all that its row says in words, without the examples before it.
+    problems = [
+        Prompt(f"{of}/{each['doc_id']}", " ".join(v for v in each["doc"].values() if isinstance(v, str)), "")
+        for of, of_task in found["samples"].items()
+        for each in of_task
+    ]
+    return _figures(name, found), problems
 
 
 def _model(recipe: Recipe, folder: Path) -> dict[str, Any]:
@@ -76,14 +82,3 @@ def _figures(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
         "lm_eval": found["lm_eval_version"],
         "version": found["versions"].get(name),
     }
-
-
-def _problems(samples: Mapping[str, Any]) -> list[Prompt]:
-    """Of each problem all that its row says in words, without the examples before it."""
-    return [
-        Prompt(
-            f"{name}/{each['doc_id']}", " ".join(v for v in each["doc"].values() if isinstance(v, str)), ""
-        )
-        for name, of_task in samples.items()
-        for each in of_task
-    ]

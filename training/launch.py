@@ -26,12 +26,13 @@ from training.engine_choice import EngineChoice, EngineMissing, settle
 from training.errors import is_infrastructure, telling_line
 from training.flops import ModelShape
 from training.model_hub import fetch_model
-from training.recipe import Recipe, RecipeError, check_runnable, content_hash
+from training.recipe import Recipe, RecipeError, blame_field, check_runnable, content_hash
 from training.reporting import JOURNAL, Reporter, open_reporter
 from training.tasks import Task
 from training.usable import check_verifiers, demanding_verifiers
 from training.verifiers.service import Verification
 from training.waiting import Interrupted, Stopped, Switchboard
+from training.whole_files import replace_file
 
 log = logging.getLogger("training")
 
@@ -58,8 +59,10 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     identity = model_identity(model_folder)
     if checkpoint:
         checkpoint.refuse_unless_made_with(identity)
-    codec = _codec(recipe, model_folder)
-    asked, (recipe, engine) = recipe, _settle_engine(recipe, model_folder, run_dir, resume)
+    with blame_field("model", models.ModelError):
+        codec = Codec(model_folder, chat_template=recipe.rollout.chat_template)
+    with blame_field("engine.type", EngineMissing):
+        asked, (recipe, engine) = recipe, settle(recipe, model_folder, run_dir, resume=resume)
     resumed_from = checkpoint.step if checkpoint else None
     device = f"{_device_words(recipe)}, {engine}"
     log.info("%s", engine)
@@ -217,30 +220,10 @@ def _model_folder(recipe: Recipe, home: Path) -> Path:
     """After a download and a check, where the model is the hub's. Raises RecipeError."""
     if not models.is_to_be_downloaded(recipe.model, home):
         return models.find_model(recipe.model, home)
-    try:
+    with blame_field("model", models.ModelError):
         folder = fetch_model(recipe.model, home)
-    except models.ModelError as error:
-        raise RecipeError("model", str(error)) from None
     check_runnable(recipe, home)
     return folder
-
-
-def _codec(recipe: Recipe, model_folder: Path) -> Codec:
-    """Raises RecipeError."""
-    try:
-        return Codec(model_folder, chat_template=recipe.rollout.chat_template)
-    except models.ModelError as error:
-        raise RecipeError("model", str(error)) from None
-
-
-def _settle_engine(
-    recipe: Recipe, model_folder: Path, run_dir: Path, resume: bool
-) -> tuple[Recipe, EngineChoice]:
-    """See training.engine_choice.settle. Raises RecipeError."""
-    try:
-        return settle(recipe, model_folder, run_dir, resume=resume)
-    except EngineMissing as error:
-        raise RecipeError("engine.type", str(error)) from None
 
 
 def _weights_bytes(recipe: Recipe, model_folder: Path) -> int:
@@ -289,6 +272,4 @@ def _write_summary(
         "compute": asdict(outcome.usage),
         "wall_seconds": round(wall_seconds, 3),
     }
-    partial = run_dir / "summary.json.partial"
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.replace(run_dir / "summary.json")
+    replace_file(run_dir / "summary.json", json.dumps(content, indent=1) + "\n")

@@ -48,18 +48,15 @@ class LogCopy:
 
     def _guarded_copy(self) -> None:
         try:
-            self._copy()
+            descriptor = os.open(self._target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with self._source.open("rb") as source, os.fdopen(descriptor, "ab") as target:
+                source.seek(target.seek(0, os.SEEK_END))
+                while target.tell() < MOST_BYTES and (piece := source.read(PIECE_BYTES)):
+                    target.write(piece)
         except OSError as error:  # the folder is full or away: the next round tries again
             if not self._has_warned:
                 self._has_warned = True
                 log.warning("the log is not copied to %s for now: %s", self._target, error)
-
-    def _copy(self) -> None:
-        descriptor = os.open(self._target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with self._source.open("rb") as source, os.fdopen(descriptor, "ab") as target:
-            source.seek(target.seek(0, os.SEEK_END))
-            while target.tell() < MOST_BYTES and (piece := source.read(PIECE_BYTES)):
-                target.write(piece)
 
 
 def copy_output(run_dir: Path) -> LogCopy | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from training import memory
 from training.memory import CONTEXT, GAPS, GIB, Need, Shape, gib, occupied
-from training.recipe import RecipeError
+from training.recipe import blame_field
 from training.schema import Recipe
 
 
@@ -70,11 +70,9 @@ class Report:
 
 def report(recipe: Recipe, *, is_traced: bool) -> Report:
     """RecipeError (model) where its sizes are not known. The trace takes about a second for each layer."""
-    try:
+    with blame_field("model", memory.ModelError, memory.Unknown):
         file = memory.shape_file(recipe.model)
         shape = Shape.of(file)
-    except (memory.ModelError, memory.Unknown) as error:
-        raise RecipeError("model", str(error)) from None
     need = memory.need(recipe, shape, recipe.resources.gpu_gib * GIB)
     traced = None
     if is_traced:

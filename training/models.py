@@ -13,6 +13,7 @@ from typing import Any
 from training.chat import ChatTemplate, ChatTemplateError
 from training.flops import WeightsError, count_parameters
 from training.lessons import LESSONS
+from training.whole_files import read_json
 
 BASE_MODEL = "tiny-arithmetic"  # made by `python -m training pretrain`
 HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")
@@ -129,12 +130,3 @@ def check_model(
     except ChatTemplateError as error:
         raise ModelError(str(error)) from None
     return folder
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """The object in the file; empty where there is none."""
-    try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -4,8 +4,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ from pydantic import ValidationError
 
 from training import memory, models, tasks
 from training.benchmarks import make_benchmark
-from training.cluster.devices import NoDevice, check_devices
 from training.engine_choice import EngineMissing, refuse_missing
 from training.plain_yaml import LOADER
-from training.schema import Recipe
+from training.schema import Recipe, Resources
 
 __all__ = [
     "RECIPES",
@@ -34,6 +33,7 @@ __all__ = [
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 SIZES = Path(__file__).resolve().parent / "sizes"
+ACCELERATOR_FILES = ("nvidia[0-9]*", "dxg", "kfd")  # in /dev: NVIDIA, NVIDIA under WSL, AMD
 
 
 class RecipeError(ValueError):
@@ -41,8 +41,16 @@ class RecipeError(ValueError):
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}" if field else reason)
-        self.field = field
-        self.reason = reason
+        self.field, self.reason = field, reason
+
+
+@contextmanager
+def blame_field(field: str, *errors: type[Exception]) -> Iterator[None]:
+    """Have these errors be a RecipeError of the field."""
+    try:
+        yield
+    except errors as error:
+        raise RecipeError(field, str(error)) from None
 
 
 def recipe_names() -> list[str]:
@@ -136,31 +144,20 @@ def check_runnable(
     `patience`: longest download of data, seconds. With RAY_ADDRESS another cluster trains: its engines say themselves
     what they lack.
     """
-    try:
+    with blame_field("task", tasks.TaskError):
         task = tasks.make_task(recipe.task.name, recipe.task.options, home, patience=patience)
-    except tasks.TaskError as error:
-        raise RecipeError("task", str(error)) from None
-    try:
+    with blame_field("eval.prompts", ValueError):
         task.held_out_prompts(recipe.eval.prompts)
-    except ValueError as error:
-        raise RecipeError("eval.prompts", str(error)) from None
     for each in recipe.eval.downstream:
-        try:
+        with blame_field("eval.downstream", tasks.TaskError):
             make_benchmark(each.task, each.options, home, patience=patience)
-        except tasks.TaskError as error:
-            raise RecipeError("eval.downstream", str(error)) from None
     if recipe.curriculum.mode.endswith("_ramp"):
         _check_difficulties(recipe, task)
     _check_model(recipe, home)
-    try:
-        check_devices(recipe.resources)
-    except NoDevice as error:
-        raise RecipeError(error.field, error.reason) from None
+    check_devices(recipe.resources)
     if not os.environ.get("RAY_ADDRESS"):
-        try:
+        with blame_field("engine.type", EngineMissing):
             refuse_missing(recipe.engine.type)
-        except EngineMissing as error:
-            raise RecipeError("engine.type", str(error)) from None
     return task
 
 
@@ -169,12 +166,10 @@ def _check_model(recipe: Recipe, home: Path | None) -> None:
     if models.is_to_be_downloaded(recipe.model, home):
         return
     rollout = recipe.rollout
-    try:
+    with blame_field("model", models.ModelError):
         folder = models.check_model(
             recipe.model, home, min_context=rollout.max_sequence_tokens, chat_template=rollout.chat_template
         )
-    except models.ModelError as error:
-        raise RecipeError("model", str(error)) from None
     with suppress(memory.Unknown):  # of another family: its start says what does not fit
         if said := memory.problem(recipe, memory.Shape.of(folder / "config.json")):
             raise RecipeError(*said)
@@ -245,3 +240,20 @@ def _recipe_error(error: ValidationError) -> RecipeError:
     first = error.errors()[0]
     reason = {"extra_forbidden": "no such field", "missing": "is missing"}.get(first["type"], first["msg"])
     return RecipeError(".".join(str(part) for part in first["loc"]), reason.removeprefix("Value error, "))
+
+
+def check_devices(resources: Resources, devices: Path = Path("/dev")) -> None:
+    """Raises RecipeError where GPUs are asked for, this machine will train, and it has none.
+
+    With RAY_ADDRESS another cluster trains, and what it has is known when the run asks for its place.
+    """
+    if os.environ.get("RAY_ADDRESS") or any(any(devices.glob(name)) for name in ACCELERATOR_FILES):
+        return
+    for name in ("generator_gpus", "trainer_gpus"):
+        count = getattr(resources, name)
+        if count:
+            some = f"{count} GPU{'s' if count > 1 else ''}"
+            raise RecipeError(
+                f"resources.{name}",
+                f"asks for {some}; this machine has none, and RAY_ADDRESS names no other cluster",
+            )

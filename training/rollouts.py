@@ -1,6 +1,7 @@
 """What a generator gives back, and how a group of responses is made and scored. No torch, no engine."""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from training.codec import Codec
 from training.schema import Recipe
-from training.seeds import seed_of
 from training.tasks import Prompt, Task
 from training.verifiers.service import Verification, failure_lines
 from training.verifiers.text import BEGIN_THINK
@@ -301,3 +301,10 @@ def warn_of_failures(groups: Sequence[Group]) -> None:
     """Log the first of each kind of verifier failure, with how many there were."""
     for line in failure_lines(sample.failure for group in groups for sample in group.samples):
         log.warning("%s", line)
+
+
+def seed_of(*parts: int | str) -> int:
+    """63 bits from the parts, the same in every process, machine and attempt of a run: by BLAKE2, for Python's own
+    `hash` of text differs from process to process."""
+    text = "/".join(map(str, parts))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -142,25 +142,27 @@ async def within(awaitable: Awaitable[T], *, what: str, timeout: float) -> T:
         _give_up(work)
 
 
-async def in_thread(call: Callable[[], T], seconds: float) -> T:
-    """The call's result, from a thread that nothing waits for at the process's end. TimeoutError if it is late.
-
-    Not by `asyncio.wait_for`: before Python 3.12 that loses a cancellation which comes together with the result.
-    """
+def begin_in_thread(call: Callable[[], T], name: str = "call") -> Future[T]:
+    """Its result, from a thread that nothing waits for at the process's end, as those of a pool would be."""
     future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
 
     def work() -> None:
         try:
-            result = call()
+            future.set_result(call())
         except BaseException as error:
-            if not future.cancelled():
-                future.set_exception(error)
-        else:
-            if not future.cancelled():
-                future.set_result(result)
+            future.set_exception(error)
 
-    future.set_running_or_notify_cancel()
-    threading.Thread(target=work, name="call", daemon=True).start()
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return future
+
+
+async def in_thread(call: Callable[[], T], seconds: float) -> T:
+    """The call's result, by `begin_in_thread`. TimeoutError if it is late.
+
+    Not by `asyncio.wait_for`: before Python 3.12 that loses a cancellation which comes together with the result.
+    """
+    future = begin_in_thread(call)
     async with asyncio.timeout(seconds):
         return await asyncio.wrap_future(future)
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from training.flops import Work
-from training.rollouts import Completion, Request
-from training.seeds import seed_of
+from training.rollouts import Completion, Request, seed_of
 from training.tasks import Prompt
 from training.tasks.arithmetic import Arithmetic
 from training.trainer.batching import Batch, StepResult

@@ -8,8 +8,7 @@ from training.codec import Codec
 from training.engines import make_engine
 from training.pretrain import EOS
 from training.recipe import Recipe, apply_overrides
-from training.rollouts import Completion, Group, Interrupted, Request, Rollouts
-from training.seeds import seed_of
+from training.rollouts import Completion, Group, Interrupted, Request, Rollouts, seed_of
 from training.tasks import Prompt, make_task
 from training.tasks.arithmetic import SumVerifier, make_prompt
 from training.verifiers.base import Verdict

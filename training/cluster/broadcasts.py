@@ -72,7 +72,9 @@ class Broadcasts:
                 left = await self._left_after(round, arriving)
                 if left is None:
                     return round
-                await self._give_up(round)
+                dead = ", ".join(str(engine) for engine in round.engines if engine.death.done())
+                self._members = []
+                await self._ranks[0].call("give_up_broadcast", round.group, f"{dead} died")
                 await asyncio.wait({arriving})
             finally:
                 arriving.cancel()
@@ -92,12 +94,6 @@ class Broadcasts:
         if len(left) == len(round.engines):
             arriving.result()
         return left
-
-    async def _give_up(self, round: Round) -> None:
-        """The ranks, and the engines that are left, stop waiting for who is dead."""
-        dead = ", ".join(str(engine) for engine in round.engines if engine.death.done())
-        self._members = []
-        await self._ranks[0].call("give_up_broadcast", round.group, f"{dead} died")
 
 
 class BroadcastWeights:

@@ -119,18 +119,15 @@ def local_cores(resources: Resources, cores: int | None = None) -> int:
     Raises ClusterError for fewer: a run that shares a core counts more compute than it had. HEADROOM_OVERSUBSCRIBE=1
     lets it, for tests of many engines and ranks.
     """
-    have = cores or _usable_cores()
+    have = cores or (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     cores_asked = int(total(all_bundles(resources), "CPU"))
     if cores_asked > have and os.environ.get("HEADROOM_OVERSUBSCRIBE") != "1":
         raise ClusterError(
             f"too few devices: the run needs {cores_asked} CPU, this machine has {have} ({_asked_by(resources)})"
         )
     return max(cores_asked, have)
-
-
-def _usable_cores() -> int:
-    """Cores that this process may run on; containers and batch systems allow fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 async def _as_coroutine(reference: Any) -> Any:

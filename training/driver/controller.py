@@ -206,23 +206,22 @@ class Controller:
     async def _prepare(self) -> None:
         """Restore or measure the start: parity of generator and trainer, pass rate before the first update."""
         if self._attempt.resume:
-            await self._load_trainer(self._attempt.resume)
+            path = self._attempt.resume.trainer_path
+            with blame("the trainer"):
+                step = await self._switch.result(
+                    self._attempt.trainer.load(path),
+                    what=f"the trainer to load {path}",
+                    timeout=self._timeouts.checkpoint,
+                )
+            if step != self._attempt.resume.step:
+                raise CheckpointError(
+                    f"{path} is of step {step}, and its folder of step {self._attempt.resume.step}"
+                )
             await self._publisher.update_now(is_new=True)
         if self.step == 0:
             await self._training.evaluate(check=True)
         elif self._training.is_evaluation_due:
             await self._training.evaluate()
-
-    async def _load_trainer(self, checkpoint: Checkpoint) -> None:
-        path = checkpoint.trainer_path
-        with blame("the trainer"):
-            step = await self._switch.result(
-                self._attempt.trainer.load(path),
-                what=f"the trainer to load {path}",
-                timeout=self._timeouts.checkpoint,
-            )
-        if step != checkpoint.step:
-            raise CheckpointError(f"{path} is of step {step}, and its folder of step {checkpoint.step}")
 
     # -- end -------------------------------------------------------------------------------------------------
 

@@ -17,9 +17,8 @@ from training.codec import Codec
 from training.driver.parity import PARITY_SAMPLES, sample_rows
 from training.errors import telling_line
 from training.reporting import Reporter
-from training.rollouts import Group, Sample
+from training.rollouts import Group, Sample, seed_of
 from training.schema import Recipe
-from training.seeds import seed_of
 from training.trainer.batching import BySample
 
 log = logging.getLogger("training")

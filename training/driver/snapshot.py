@@ -101,30 +101,26 @@ def from_checkpoint(checkpoint: Checkpoint, prompt: Callable[[str], Prompt]) -> 
     except Exception as error:  # a damaged archive is reported as one of many types
         raise damaged(checkpoint.folder / SAMPLES, error) from error
     try:
-        return _state(driver, groups, prompt)
+        finished, running = groups[: driver["num_finished"]], groups[driver["num_finished"] :]
+        return RunState(
+            usage=Usage(**driver["usage"]),
+            sampler=driver["sampler"],
+            buffer=BufferState(
+                trainer_version=driver["step"],
+                generator_version=driver["generator_version"],
+                finished=[(entry.ticket, Group(entry.prompt(prompt), entry.samples)) for entry in finished],
+                running=[entry.ticket for entry in running],
+            ),
+            works=[entry.work(prompt) for entry in running],
+            pass_rate=driver["pass_rate"],
+            evaluated_step=driver["evaluated_step"],
+            benchmarked=driver.get("benchmarked", {}),
+            num_refills=driver["num_refills"],
+        )
     except CheckpointError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(checkpoint.folder / DRIVER, error) from error
-
-
-def _state(driver: dict[str, Any], groups: Sequence["_Entry"], prompt: Callable[[str], Prompt]) -> RunState:
-    finished, running = groups[: driver["num_finished"]], groups[driver["num_finished"] :]
-    return RunState(
-        usage=Usage(**driver["usage"]),
-        sampler=driver["sampler"],
-        buffer=BufferState(
-            trainer_version=driver["step"],
-            generator_version=driver["generator_version"],
-            finished=[(entry.ticket, Group(entry.prompt(prompt), entry.samples)) for entry in finished],
-            running=[entry.ticket for entry in running],
-        ),
-        works=[entry.work(prompt) for entry in running],
-        pass_rate=driver["pass_rate"],
-        evaluated_step=driver["evaluated_step"],
-        benchmarked=driver.get("benchmarked", {}),
-        num_refills=driver["num_refills"],
-    )
 
 
 def _described(ticket: Ticket, prompt: Prompt, samples: Sequence[Sample]) -> dict[str, Any]:

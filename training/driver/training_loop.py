@@ -78,7 +78,13 @@ class TrainingLoop:
         self._generation.open()
         while not (reason := self._is_over()):
             with tracing.span("step", step=self._step + 1):
-                batch = await self._next_batch()
+                with self._step_metrics.trainer_waits():
+                    await self._switch.until(
+                        self._is_batch_settled,
+                        what="the generator to finish the next batch",
+                        timeout=self._timeouts.generation,
+                    )
+                batch = self._buffer.take() if self._buffer.is_ready() else None
                 if batch is None:
                     reason = "every training prompt is solved"
                     break
@@ -101,16 +107,6 @@ class TrainingLoop:
         return ""
 
     # -- one step --------------------------------------------------------------------------------------------
-
-    async def _next_batch(self) -> Batch | None:
-        """The next batch, or None where no prompt is left to complete it."""
-        with self._step_metrics.trainer_waits():
-            await self._switch.until(
-                self._is_batch_settled,
-                what="the generator to finish the next batch",
-                timeout=self._timeouts.generation,
-            )
-        return self._buffer.take() if self._buffer.is_ready() else None
 
     def _is_batch_settled(self) -> bool:
         """The next batch is there, or can never be: no prompts are left."""

@@ -13,13 +13,11 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from training.compiling import check_compiler
-from training.engines.kv_room import kv_room, refuse_too_small
 from training.engines.rows import Job, Rows, choose
-from training.engines.slot_cache import SlotCache
+from training.engines.slot_cache import SlotCache, kv_room, refuse_too_small
 from training.models import eos_token_ids
 from training.schema import Recipe
-from training.trainer.network import DTYPES, head_logits, load_network
+from training.trainer.network import DTYPES, check_compiler, head_logits, load_network
 
 PREFILL_TOKENS = 16_384  # in one forward pass, with padding
 _JOINING_SHARE = (
@@ -84,8 +82,12 @@ class Decoder:
         is_over = np.array([job.call.is_over for job in self._rows.jobs])
         done = np.flatnonzero(is_full | is_finished | is_over)
         if len(done):
-            self._answer(done, is_finished)
-            self._remove(done)
+            for row in done.tolist():
+                self._rows.jobs[row].answer(self._rows.completion(row, finished=bool(is_finished[row])))
+            width = int(self._rows.lengths[: len(self._rows)].max())
+            sources, targets = self._rows.remove(done)
+            if sources:
+                self._cache.move(sources, targets, width)
 
     def interrupt(self) -> None:
         """All rows leave with what they have."""
@@ -99,16 +101,6 @@ class Decoder:
         for job in self._rows.jobs:
             job.call.fail(error)
         self._rows.remove(np.arange(len(self._rows)))
-
-    def _answer(self, rows: np.ndarray, is_finished: np.ndarray) -> None:
-        for row in rows.tolist():
-            self._rows.jobs[row].answer(self._rows.completion(row, finished=bool(is_finished[row])))
-
-    def _remove(self, rows: np.ndarray) -> None:
-        width = int(self._rows.lengths[: len(self._rows)].max())
-        sources, targets = self._rows.remove(rows)
-        if sources:
-            self._cache.move(sources, targets, width)
 
     # -- forward passes --------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +49,11 @@ class Intake:
     def _receive(self, group: Group, rank: int) -> None:
         thread = threading.current_thread()
         try:
-            with _side_stream(self._device):
+            with (
+                torch.cuda.stream(torch.cuda.Stream(self._device))
+                if self._device.startswith("cuda")
+                else nullcontext()
+            ):
                 arrived = list(self._kept(self._joined(group, rank)))
             problem = None
         except Exception as error:
@@ -68,11 +71,6 @@ class Intake:
         has_room = _has_room(self._device, self._plan)
         for name, tensor in receiver.receive(self._plan):
             yield name, tensor if has_room else tensor.to("cpu")
-
-
-def _side_stream(device: str) -> Any:
-    """Work of this thread does not wait for the engine's, nor the engine's for it."""
-    return torch.cuda.stream(torch.cuda.Stream(device)) if device.startswith("cuda") else nullcontext()
 
 
 def _has_room(device: str, plan: Plan) -> bool:

@@ -113,12 +113,6 @@ class Rows:
         self.lengths[rows] = starts = np.array([len(request.tokens) for request in requests])
         self._ends[rows] = starts + [request.max_tokens for request in requests]
         self.temperatures[rows] = [job.temperature for job in jobs]
-        self._draw(rows, requests, starts)
-        self.jobs += jobs
-        return rows
-
-    def _draw(self, rows: slice, requests: list[Request], starts: np.ndarray) -> None:
-        """All uniform numbers that the rows can need, under the columns of their tokens."""
         seeds = [self._random.getrandbits(63) if r.seed is None else r.seed % (1 << 64) for r in requests]
         numbers = uniforms(
             np.array(seeds, np.uint64),
@@ -129,6 +123,8 @@ class Rows:
             range(rows.start, rows.stop), starts, self._ends[rows], numbers, strict=True
         ):
             self._uniforms[row, start:end] = own[: end - start]
+        self.jobs += jobs
+        return rows
 
     def uniforms(self) -> np.ndarray:
         """For the next token of each row, [n] float32."""

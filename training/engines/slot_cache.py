@@ -1,4 +1,5 @@
-"""The KV cache of the transformers engine: one row a sequence, allocated once.
+"""The KV cache: how much memory an engine gets for it and whether one sequence of full length fits, and that of the
+transformers engine: one row a sequence, allocated once.
 
 Rows 0 ... n - 1 are in use and a sequence's tokens lie at columns 0 ... length - 1: what a step needs is a view.
 Keys are kept as [slots, heads, size, columns] and values as [slots, heads, columns, size]: then both products of a
@@ -6,11 +7,16 @@ step run along contiguous memory.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from training.schema import Recipe
+
+GIB = 1 << 30
 
 
 class SlotCache:
@@ -93,3 +99,39 @@ def _kv_heads(config: Any) -> int:
 
 def _head_size(config: Any) -> int:
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory for the KV cache on one device, and who says so."""
+
+    bytes: int
+    reason: str
+
+
+def kv_room(recipe: Recipe, device: str, weights_bytes: int = 0) -> Room:
+    """What the recipe gives an engine, activations not counted. weights_bytes: of weights that are still to be loaded
+    onto the device."""
+    asked, engine = recipe.kv_cache_bytes, recipe.engine
+    if asked is not None or not device.startswith("cuda"):
+        size = asked or 0
+        return Room(size, f"engine.kv_cache_mib ({size >> 20})")
+    free, total = torch.cuda.mem_get_info()
+    share = engine.gpu_memory_utilization
+    return Room(
+        max(0, int(free - (1 - share) * total) - weights_bytes),
+        f"engine.gpu_memory_utilization ({share:g} of {total / GIB:.1f} GiB, of which {free / GIB:.1f} are free, "
+        f"with {weights_bytes / GIB:.1f} GiB of weights to come)",
+    )
+
+
+def refuse_too_small(room: Room, recipe: Recipe, token_bytes: int) -> None:
+    """ValueError where the room does not hold one sequence of the longest length. token_bytes: of one token's keys and
+    values on one device."""
+    wanted = recipe.rollout.max_sequence_tokens
+    held = room.bytes // token_bytes
+    if held < wanted:
+        raise ValueError(
+            f"{room.reason} does not hold one sequence of {wanted} tokens: it holds {held} of {token_bytes} bytes "
+            f"each; one sequence needs {-(-wanted * token_bytes // (1 << 20))} MiB on each device"
+        )

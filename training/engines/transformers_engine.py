@@ -82,23 +82,17 @@ class TransformersEngine:
         """Until nothing waits and nothing runs. The event loop has its turn between two tokens."""
         while self._waiting or len(self._decoder):
             try:
-                self._join()
+                while self._waiting and self._waiting[0].call.is_over:
+                    self._waiting.popleft()
+                if count := self._decoder.num_joining(len(self._waiting)):
+                    self._decoder.join([self._waiting.popleft() for _ in range(count)])
                 if len(self._decoder):
                     self._decoder.step(self._version)
             except Exception as error:
-                self._fail(error)
+                self._decoder.fail(error)
+                while self._waiting:
+                    self._waiting.popleft().call.fail(error)
             await asyncio.sleep(0)
-
-    def _join(self) -> None:
-        while self._waiting and self._waiting[0].call.is_over:
-            self._waiting.popleft()
-        if count := self._decoder.num_joining(len(self._waiting)):
-            self._decoder.join([self._waiting.popleft() for _ in range(count)])
-
-    def _fail(self, error: Exception) -> None:
-        self._decoder.fail(error)
-        while self._waiting:
-            self._waiting.popleft().call.fail(error)
 
     async def update_weights(self, weights: Weights, version: int) -> None:
         """Load new weights between two tokens. Raises TransferError, and then the old ones stay in force."""

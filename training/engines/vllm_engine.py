@@ -23,9 +23,8 @@ import torch
 
 from training.addresses import Group
 from training.broadcast import Plan
-from training.engines.kv_room import kv_room, refuse_too_small
 from training.engines.shared_files import as_files, in_files
-from training.engines.slot_cache import SlotCache
+from training.engines.slot_cache import SlotCache, kv_room, refuse_too_small
 from training.engines.transformers_engine import device_of
 from training.errors import EngineLost
 from training.models import eos_token_ids, parameter_count

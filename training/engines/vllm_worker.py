@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -64,7 +63,11 @@ class WeightsInFlight:
             with set_current_vllm_config(self.vllm_config):
                 self._small.load(named)
             return
-        self._reload(named)
+        # `reload_weights` rather than `load_weights`: on CPU the layers hold packed copies, to be made anew.
+        from vllm.config import set_current_vllm_config
+
+        with set_current_vllm_config(self.vllm_config):
+            self.model_runner.reload_weights(weights_iterator=iter(named))
         self._complete, self._small = kind, SmallModel.of(self.model_runner.get_model())
 
     def join_broadcast(self, address: str, plan: Plan) -> None:
@@ -87,13 +90,6 @@ class WeightsInFlight:
         if self.device.type == "cuda":  # the memory of what arrived is free for the next weights now
             torch.cuda.synchronize(self.device)
         return "", time.perf_counter() - began
-
-    def _reload(self, named: Iterable[tuple[str, Tensor]]) -> None:
-        """`reload_weights` rather than `load_weights`: on CPU the layers hold packed copies, to be made anew."""
-        from vllm.config import set_current_vllm_config
-
-        with set_current_vllm_config(self.vllm_config):
-            self.model_runner.reload_weights(weights_iterator=iter(named))
 
     def head_dtype(self) -> str:
         """In which the head computes, by its numbers: that of the logits, or the model's where all lie on its grid.

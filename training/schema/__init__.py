@@ -131,14 +131,10 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "Recipe":
-        for is_wrong, reason in self._contradictions():
+        for is_wrong, reason in self._contradictions_of_resources() + self._contradictions_of_the_method():
             if is_wrong:
                 raise ValueError(reason)
         return self
-
-    def _contradictions(self) -> list[tuple[bool, str]]:
-        """Combinations that cannot be trained, or not as their names say."""
-        return self._contradictions_of_resources() + self._contradictions_of_the_method()
 
     def _contradictions_of_resources(self) -> list[tuple[bool, str]]:
         return [

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from training.study.plan import Place
+from training.whole_files import replace_file
 
 RUNS, POINTS, STUDY = "runs.parquet", "points.parquet", "study.yaml"
 PASS_RATE = "eval/pass_rate"
@@ -156,16 +157,12 @@ def write_corpus(folder: Path, runs: Iterable[CorpusRun], tables: Iterable[pa.Ta
     folder.mkdir(parents=True, exist_ok=True)
     by_run = {str(table.column("run")[0]): table for table in tables if len(table)}
     points = pa.concat_tables([by_run[name] for name in sorted(by_run)] or [POINT_SCHEMA.empty_table()])
-    _replace(folder / STUDY, study)
+    replace_file(folder / STUDY, study)
     # The points first: whoever reads in between finds a run's points without the run, never a run without them.
     _write(folder / POINTS, points.combine_chunks().unify_dictionaries(), _PLAIN)
-    rows = [_row(run) for run in sorted(runs, key=lambda run: run.id)]
+    rows = [asdict(run) for run in sorted(runs, key=lambda run: run.id)]
+    rows = [row | {name: json.dumps(row[name], sort_keys=True) for name in _JSON} for row in rows]
     _write(folder / RUNS, pa.Table.from_pylist(rows, schema=RUN_SCHEMA), True)
-
-
-def _row(run: CorpusRun) -> dict[str, Any]:
-    content = asdict(run)
-    return content | {name: json.dumps(content[name], sort_keys=True) for name in _JSON}
 
 
 _TYPES = {int: pa.int64(), str: pa.string(), float: pa.float64(), float | None: pa.float64()}
@@ -184,12 +181,6 @@ def _write(path: Path, table: pa.Table, dictionary: list[str] | bool) -> None:
         store_schema=True,
         **split,
     )
-    partial.replace(path)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
     partial.replace(path)
 
 

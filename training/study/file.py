@@ -160,11 +160,13 @@ def load_study(path: Path) -> Written:
 
 
 def _error(path: Path, lines: Lines, found: list[tuple[Loc, str]]) -> StudyFileError:
-    return StudyFileError(path.name, [Problem(lines.of(loc), _dotted(loc), reason) for loc, reason in found])
-
-
-def _dotted(loc: Loc) -> str:
-    return ".".join(str(part) for part in loc if part != "[key]")
+    return StudyFileError(
+        path.name,
+        [
+            Problem(lines.of(loc), ".".join(str(part) for part in loc if part != "[key]"), reason)
+            for loc, reason in found
+        ],
+    )
 
 
 def _reason(error: Any) -> str:

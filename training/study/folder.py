@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from training.models import read_json
 from training.study.plan import PlannedRun
+from training.whole_files import read_json, replace_file
 
 JOURNAL, SUMMARY, OUTPUT = "metrics.jsonl", "summary.json", "output.log"
 PARTS, FAILURE = "parts.jsonl", "failure.json"
@@ -45,7 +45,7 @@ class RunFolder:
     def write_recipe(self) -> None:
         """What the training reads."""
         self.recipe.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(self.recipe, yaml.safe_dump(self.run.recipe.model_dump(mode="json"), sort_keys=False))
+        replace_file(self.recipe, yaml.safe_dump(self.run.recipe.model_dump(mode="json"), sort_keys=False))
 
     @property
     def has_begun(self) -> bool:
@@ -86,7 +86,7 @@ class RunFolder:
     def fail(self, reason: str) -> None:
         """Set the try aside, with its reason."""
         self.path.mkdir(parents=True, exist_ok=True)
-        replace_text(self.path / FAILURE, json.dumps({"reason": reason[:MOST_REASON]}) + "\n")
+        replace_file(self.path / FAILURE, json.dumps({"reason": reason[:MOST_REASON]}) + "\n")
         self.settle()
 
     def forget_failures(self) -> None:
@@ -157,10 +157,3 @@ def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
 def now() -> str:
     """ISO 8601, with offset."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write it whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)

@@ -157,7 +157,8 @@ def check_runs(written: Written, runs: Iterable[PlannedRun], home: Path, *, with
     """
     found: dict[str, tuple[Loc, str]] = {}
     for run in runs:
-        key = _without_seed(run.recipe)
+        content: dict[str, Any] = run.recipe.model_dump(mode="json")
+        key = json.dumps(content | {"seed": 0}, sort_keys=True)
         if key in found:
             continue
         try:
@@ -174,8 +175,3 @@ def check_runs(written: Written, runs: Iterable[PlannedRun], home: Path, *, with
 def _loc_of(written: Written, run: PlannedRun) -> Loc:
     names = [study.name for study in written.says.studies]
     return "studies", names.index(run.places[0].study), "arms", run.places[0].arm
-
-
-def _without_seed(recipe: Recipe) -> str:
-    content: dict[str, Any] = recipe.model_dump(mode="json")
-    return json.dumps(content | {"seed": 0}, sort_keys=True)

@@ -38,9 +38,6 @@ class Arithmetic(SplitTask):
             )
         return self
 
-    def check(self) -> None:
-        """Nothing to read: the options are checked on construction."""
-
     def verifier(self, prompt: Prompt) -> "SumVerifier":
         """The same for every problem."""
         return SumVerifier()

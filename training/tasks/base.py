@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
+from training.models import default_home
 from training.verifiers.base import Verifier
 
 PATIENCE_SECONDS = 20.0  # for a download while a person waits for the page
@@ -60,18 +62,30 @@ class Task(Protocol):
         """Who judges responses to this prompt: the final answer, not the thinking."""
 
 
-class SplitTask(BaseModel):
-    """A `Task` with options that splits its problems once, into training and held-out prompts."""
+class Options(BaseModel):
+    """What the fields of every task are."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    @property
+    _place: Place = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """`context` of the validation is the task's place."""
+        self._place = context if isinstance(context, Place) else Place(default_home(), PATIENCE_SECONDS)
+
+
+class SplitTask(Options):
+    """A task whose prompts are made or read once; the fields are its options. A subclass says `_split`, `verifier` and
+    `held_out_pool`. Implements `Task`.
+    """
+
+    @cached_property
     def _split(self) -> tuple[list[Prompt], list[Prompt]]:
-        """(training, held out), both in an order of their own. TaskError where data or options allow none."""
+        """(training, held out). TaskError where the options allow too few, or name what cannot be used."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Read or make the problems. TaskError says what is wrong."""
+        """Make or read the prompts. TaskError as `_split`."""
         _ = self._split
 
     def training_prompts(self, seed: int) -> Sequence[Prompt]:

@@ -7,26 +7,18 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from training.data.adapters import GENERIC, Adapter, find_adapter
 from training.data.base import DataError, Kind, Problem
 from training.data.files import read_problems
 from training.data.hub import Location, fetch
-from training.models import default_home
-from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, SplitTask, TaskError
+from training.tasks.base import Prompt, SplitTask, TaskError
 from training.verifiers.base import Verifier
 
 SLOT = "{problem}"
-
-
-class Split(NamedTuple):
-    """Training prompts and held-out prompts, each in the order of their content's hash."""
-
-    training: list[Prompt]
-    held_out: list[Prompt]
 
 
 class DatasetTask(SplitTask):
@@ -74,12 +66,6 @@ class DatasetTask(SplitTask):
         description="The prompt around the problem, which stands for {problem}; open: the task's.",
     )
 
-    _place: Place = PrivateAttr()
-
-    def model_post_init(self, context: Any) -> None:
-        """`context` of the validation is the task's place."""
-        self._place = context if isinstance(context, Place) else Place(default_home(), PATIENCE_SECONDS)
-
     @field_validator("template")
     @classmethod
     def _template_has_one_slot(cls, value: str | None) -> str | None:
@@ -109,7 +95,7 @@ class DatasetTask(SplitTask):
     @property
     def held_out_pool(self) -> int:
         """How many prompts are held out."""
-        return len(self._split.held_out)
+        return len(self._split[1])
 
     def benchmark_prompts(self) -> Sequence[Prompt]:
         """The held-out set where there is one, else every problem: nobody trains on a benchmark. TaskError."""
@@ -124,22 +110,22 @@ class DatasetTask(SplitTask):
         raise NotImplementedError
 
     @cached_property
-    def _split(self) -> Split:
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        """Each in the order of their content's hash. TaskError names file, row, field and reason."""
         try:
             training = self._prompts(self._training_problems())
-            held_out = self._held_out_problems()
+            apart = self._held_out_problems()
         except DataError as error:
             raise TaskError(str(error)) from None
-        if held_out is None:
+        if apart is None:
             count = max(1, round(self.held_out_share * len(training)))
-            split = Split(training[count:], training[:count])
+            training, held_out = training[count:], training[:count]
         else:
-            kept_out = {digest_of(problem.text) for problem in held_out}
-            split = Split([prompt for prompt in training if prompt.id.rpartition("-")[2] not in kept_out], [])
-            split = split._replace(held_out=self._prompts(held_out))
-        if not split.training:
+            held_out, known = self._prompts(apart), {digest_of(problem.text) for problem in apart}
+            training = [prompt for prompt in training if prompt.id.rpartition("-")[2] not in known]
+        if not training:
             raise TaskError("no training prompt is left: every problem is held out")
-        return split._replace(training=split.training[: self.limit])
+        return training[: self.limit], held_out
 
     def _training_problems(self) -> tuple[Problem, ...]:
         adapter = find_adapter(self.source or self.adapter, self.kind)

@@ -8,10 +8,9 @@ from functools import cached_property
 from random import Random
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from training.models import default_home
-from training.tasks.base import PATIENCE_SECONDS, Place, Prompt, Task, TaskError
+from training.tasks.base import Options, Prompt, Task, TaskError
 from training.tasks.dataset import digest_of
 from training.tasks.registry import make_task
 from training.verifiers.base import Verifier
@@ -39,22 +38,14 @@ class Part(BaseModel):
         return self.name or self.task
 
 
-class Mixture(BaseModel):
+class Mixture(Options):
     """Prompts of its parts in proportion to their weights. Implements `training.tasks.base.Task`.
 
     An epoch has as many prompts as the part that runs out first allows. `Prompt.difficulty` is the share of a part's
     prompts that are easier, because the parts' own scales cannot be compared.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     parts: tuple[Part, ...] = Field(min_length=1, max_length=20, description="The tasks mixed.")
-
-    _place: Place = PrivateAttr()
-
-    def model_post_init(self, context: Any) -> None:
-        """`context` of the validation is the task's place."""
-        self._place = context if isinstance(context, Place) else Place(default_home(), PATIENCE_SECONDS)
 
     @model_validator(mode="after")
     def _parts_are_distinct_tasks(self) -> "Mixture":

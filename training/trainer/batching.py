@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from training.flops import Work
-from training.rollouts import Group, Sample
+from training.rollouts import Group
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,12 @@ def make_batch(groups: Sequence[Group], version: int | None = None) -> Batch:
     logp = np.zeros(shape, np.float32)
     mask, fresh = np.zeros(shape, bool), np.zeros(shape, bool)
     for row, (_, sample) in enumerate(samples):
-        _fill(sample, tokens[row], logp[row], mask[row])
+        start, end = len(sample.prompt), len(sample.tokens)
+        tokens[row, :end] = numbers("q", sample.tokens)
+        logp[row, start:end] = numbers("f", sample.logp)
+        mask[row, start:end] = numbers("B", sample.chosen)
         if version in sample.versions:
-            own = slice(len(sample.prompt), len(sample.tokens))
-            fresh[row, own] = (numbers("q", sample.versions) == version) & mask[row, own]
+            fresh[row, start:end] = (numbers("q", sample.versions) == version) & mask[row, start:end]
     return Batch(
         tokens=tokens,
         lengths=np.array([len(sample.tokens) for _, sample in samples], np.int64),
@@ -76,13 +78,6 @@ def make_batch(groups: Sequence[Group], version: int | None = None) -> Batch:
         prompt_index=np.array([index for index, _ in samples], np.int64),
         fresh=fresh[:, 1:],
     )
-
-
-def _fill(sample: Sample, tokens: np.ndarray, logp: np.ndarray, mask: np.ndarray) -> None:
-    start, end = len(sample.prompt), len(sample.tokens)
-    tokens[:end] = numbers("q", sample.tokens)
-    logp[start:end] = numbers("f", sample.logp)
-    mask[start:end] = numbers("B", sample.chosen)
 
 
 def numbers(code: str, values: Sequence[float]) -> np.ndarray:

@@ -78,7 +78,11 @@ def join(ranks: Ranks, device: str, timeout: float = JOIN_TIMEOUT_SECONDS) -> No
             f"trainer rank {ranks.index} did not reach rank 0 at {ranks.address} in {timeout:g} s: {error}"
         ) from error
     _meet(store, ranks, _device_name(device), patience)
-    _be_found_by_others(host)
+    # Have gloo say the address that this machine has on its way to rank 0, unless somebody has said
+    # which. By itself it says what the machine's own name means here: 127.0.1.1 on many, where nobody
+    # else finds it.
+    if interface := interface_of(own_host(host)):
+        os.environ.setdefault(GLOO_INTERFACE, interface)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo",
         store=dist.PrefixStore("group", store),
@@ -86,15 +90,6 @@ def join(ranks: Ranks, device: str, timeout: float = JOIN_TIMEOUT_SECONDS) -> No
         world_size=ranks.count,
         timeout=timedelta(seconds=COLLECTIVE_TIMEOUT_SECONDS),
     )
-
-
-def _be_found_by_others(host: str) -> None:
-    """Have gloo say the address that this machine has on its way to rank 0, unless somebody has said which.
-
-    By itself it says what the machine's own name means here: 127.0.1.1 on many, where nobody else finds it.
-    """
-    if interface := interface_of(own_host(host)):
-        os.environ.setdefault(GLOO_INTERFACE, interface)
 
 
 @functools.cache
@@ -140,14 +135,11 @@ def _meet(store: dist.Store, ranks: Ranks, device: str, patience: timedelta) -> 
         ) from error
     devices = [store.get(key).decode() for key in keys]
     if device and devices.count(device) > 1:
+        same = " and ".join(str(rank) for rank, other in enumerate(devices) if other == device)
         raise RanksError(
-            f"resources.trainer_gpus: trainer ranks {_positions(devices, device)} have the same GPU ({device}); "
+            f"resources.trainer_gpus: trainer ranks {same} have the same GPU ({device}); "
             f"each of the {ranks.count} ranks needs one of its own"
         )
-
-
-def _positions(devices: list[str], device: str) -> str:
-    return " and ".join(str(index) for index, other in enumerate(devices) if other == device)
 
 
 def _device_name(device: str) -> str:

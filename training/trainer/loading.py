@@ -50,7 +50,9 @@ class Filling:
         filled: dict[int, torch.nn.Parameter] = {}  # tied ones stay one
         for owner in module.modules():
             if any(buffer.is_meta for buffer in owner.buffers(recurse=False)):
-                _compute_buffers(owner, self._device)
+                fresh = type(owner)(owner.config).to(self._device)
+                for name, buffer in fresh.named_buffers(recurse=False):
+                    setattr(owner, name, buffer)
             for key, parameter in owner._parameters.items():
                 if parameter is not None and parameter.is_meta:
                     if id(parameter) not in filled:
@@ -93,10 +95,3 @@ def _places(folder: Path) -> dict[str, Path]:
         with safe_open(path, framework="pt") as file:
             found |= dict.fromkeys(file.keys(), path)
     return found
-
-
-def _compute_buffers(module: Any, device: str) -> None:
-    """What is no weight but follows from the configuration: the frequencies of rotary positions."""
-    fresh = type(module)(module.config).to(device)
-    for name, buffer in fresh.named_buffers(recurse=False):
-        setattr(module, name, buffer)

@@ -15,11 +15,13 @@ with the same numbers. For sequences much longer than the rank it costs next to 
 
 import copy
 import math
+import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,14 +32,9 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from training.compiling import check_compiler
 from training.schema import Recipe, Resources, Trainer
-from training.trainer.held import as_held
 from training.trainer.layout import Layout
 from training.trainer.sequences import Sequences
-
-if TYPE_CHECKING:
-    pass
 
 transformers_logging.disable_progress_bar()  # a run's log is read by people
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -339,3 +336,37 @@ def adapter_of(name: str, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, 
     if f"{layer}.{DOWN}" not in state:
         return None
     return state[f"{layer}.{DOWN}"], state[f"{layer}.{UP}"], state[f"{layer}.{SCALE}"]
+
+
+def as_held(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The weight rounded to the generator's dtype, in its own: what both sides multiply with after every
+    update. Gradients go to the weight as if it were not rounded.
+
+    The generator gets its weights in its own precision, and with an FP32 head multiplies those in float32. The
+    weights of the trainer are float32: without this its head would be another one from the first update on.
+    """
+    return weight if dtype == weight.dtype else _Rounded.apply(weight, dtype)
+
+
+class _Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        return weight.to(dtype).to(weight.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0], None
+
+
+class CompileError(RuntimeError):
+    """A recipe asks for compiled code where there is no compiler; the message names the field."""
+
+
+def check_compiler(field: str, device: str) -> None:
+    """CompileError on a CPU without a C++ compiler; `field` of the recipe asks for it."""
+    compiler = os.environ.get("CXX", "g++")
+    if device == "cpu" and shutil.which(compiler) is None:
+        raise CompileError(
+            f"{field} needs a C++ compiler and there is no {compiler}: install one, name it in CXX, "
+            f"or set {field} to false"
+        )

@@ -27,12 +27,7 @@ def make_optimizer(
         weight_decay=settings.weight_decay,
         fused=True,
     )
-    begin_state(optimizer)
-    return optimizer
-
-
-def begin_state(optimizer: torch.optim.AdamW) -> None:
-    """Make the moments now instead of in the first update, so that every checkpoint has them, also that of step 0."""
+    # The moments are made now instead of in the first update, so that every checkpoint has them, also that of step 0.
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             optimizer.state[parameter] = {
@@ -40,6 +35,7 @@ def begin_state(optimizer: torch.optim.AdamW) -> None:
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
+    return optimizer
 
 
 def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> float:

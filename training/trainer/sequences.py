@@ -139,15 +139,13 @@ def packed_attention(
     """[1, T, heads, D] of query [1, heads, T, D] and key, value [1, key heads, T, D]."""
     if spans.group is not None:
         query, key, value = (_regroup(x, spans.group) for x in (query, key, value))
-    if _has_kernel(value) and sum(spans.lengths) < LONG_TOKENS * len(spans.lengths):
+    if (
+        value.is_cuda and value.dtype != torch.float32 and torch.cuda.get_device_capability() >= (8, 0)
+    ) and sum(spans.lengths) < LONG_TOKENS * len(spans.lengths):
         mixed = _by_kernel(query, key, value, spans, **kwargs)
     else:
         mixed = _one_by_one(attention, module, query, key, value, spans, **kwargs)
     return mixed if spans.group is None else _regroup(mixed, spans.group)
-
-
-def _has_kernel(value: Tensor) -> bool:
-    return value.is_cuda and value.dtype != torch.float32 and torch.cuda.get_device_capability() >= (8, 0)
 
 
 def _by_kernel(

@@ -63,9 +63,14 @@ class Trainer:
         if ranks.are_many:
             join(ranks, self._device)
         self._layout = Layout(self._recipe.resources, ranks, self._device)
-        seed_everything(self._recipe.seed)
+        random.seed(self._recipe.seed)
+        torch.manual_seed(self._recipe.seed)
         self._networks = self._load(model_folder, with_critic=self._recipe.uses_critic)
-        self._reference = self._frozen_copy(model_folder) if self._recipe.loss.kl_coef else None
+        self._reference = (
+            self._load(model_folder, with_critic=False).requires_grad_(False).eval()
+            if self._recipe.loss.kl_coef
+            else None
+        )
         self._optimizer = make_optimizer(
             [each for each in self._networks.policy.parameters() if each.requires_grad],
             self._networks.critic.parameters() if self._networks.critic is not None else [],
@@ -99,10 +104,6 @@ class Trainer:
             fill = Filling(networks, folder, self._device) if is_by_layer else None
             network.shard(networks, self._layout, DTYPES[self._recipe.precision.trainer], fill)
         return networks
-
-    def _frozen_copy(self, model_folder: str) -> Networks:
-        """The model that the run started from, for the KL penalty; read anew, also on a resume."""
-        return self._load(model_folder, with_critic=False).requires_grad_(False).eval()
 
     def _warm_up(self) -> None:
         """Pay for lazy imports, compilation and first allocations now, not in the first step. Changes no weight."""
@@ -158,7 +159,9 @@ class Trainer:
             norm = self._recipe.advantage.norm
             advantages = group_advantages(rewards, prompt_index, norm=norm, running=self._moments)
         else:
-            advantages, returns = self._token_advantages(rewards, before["old_values"], mask)
+            critic, norm = self._recipe.critic, self._recipe.advantage.norm
+            advantages, returns = gae(rewards, before["old_values"], mask, gamma=critic.gamma, lam=critic.lam)
+            advantages = normalize_tokens(advantages, mask, norm=norm, running=self._moments)
         targets = Targets(
             mask=mask,
             behaviour_logp=torch.from_numpy(batch.behaviour_logp),
@@ -170,11 +173,6 @@ class Trainer:
             **before,
         )
         return targets, num_forward
-
-    def _token_advantages(self, rewards: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        critic, norm = self._recipe.critic, self._recipe.advantage.norm
-        advantages, returns = gae(rewards, values, mask, gamma=critic.gamma, lam=critic.lam)
-        return normalize_tokens(advantages, mask, norm=norm, running=self._moments), returns
 
     def _look_back(self, batch: Batch) -> tuple[dict[str, Tensor], int]:
         """(what must be known from before the step, [N, L - 1] each; forward passes over the batch)."""
@@ -321,9 +319,3 @@ def _by_sample(count: int, rows: np.ndarray, targets: Targets, gaps: dict[int, f
     places = list(gaps)
     logp_gap[rows[places]] = [gaps[place] for place in places]
     return BySample(advantages, logp_gap)
-
-
-def seed_everything(seed: int) -> None:
-    """Python's and torch's generators."""
-    random.seed(seed)
-    torch.manual_seed(seed)

@@ -44,32 +44,15 @@ def main() -> tuple[str, dict[str, Any]] | None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return None
-    _be_the_first_to_go()
+    # Where memory runs out, the kernel takes this process, not the trainer.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(woken)
     lines = os.fdopen(requests, "rb", buffering=0)
     config = json.loads(lines.readline())
-    _preload()
-    while line := lines.readline():
-        report, reporting = os.pipe()
-        if not (child := os.fork()):
-            signal.set_wakeup_fd(-1)
-            return _become(config, json.loads(line), reporting)
-        os.close(reporting)
-        if not _watch(child, requests, wake, report, answers, is_last=json.loads(line)["stdin"] is None):
-            break
-    return None
-
-
-def _be_the_first_to_go() -> None:
-    """Where memory runs out, the kernel takes this process, not the trainer."""
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
-
-
-def _preload() -> None:
-    """What programs for problems import: read once, shared by the forks."""
+    # What programs for problems import: read once, shared by the forks.
     for name in (
         "bisect",
         "collections",
@@ -82,6 +65,16 @@ def _preload() -> None:
         "typing",
     ):
         __import__(name)
+    while line := lines.readline():
+        report, reporting = os.pipe()
+        child = os.fork()
+        if not child:
+            signal.set_wakeup_fd(-1)
+            return _become(config, json.loads(line), reporting)
+        os.close(reporting)
+        if not _watch(child, requests, wake, report, answers, is_last=json.loads(line)["stdin"] is None):
+            break
+    return None
 
 
 def _watch(child: int, requests: int, wake: int, report: int, answers: int, *, is_last: bool) -> bool:

@@ -143,7 +143,17 @@ class Sandbox:
         self._unread = b""  # of the answers
         self._launch(stdin, stdout, stderr)
         try:
-            self._send(self._config(code))
+            self._send(
+                {
+                    "code": code,
+                    "folder": str(self._work),
+                    "layers": sorted(self._layers),
+                    "accepted": sorted(self._accepted),
+                    "limits": _rlimits(self._limits, bound_processes="seccomp" not in self._layers),
+                    "readable": _readable(),
+                    "filter": filter_program(writable="landlock" in self._layers).hex(),
+                }
+            )
         except SandboxError:
             self.close()
             raise
@@ -215,17 +225,6 @@ class Sandbox:
         finally:
             os.close(requests)
             os.close(answers)
-
-    def _config(self, code: str) -> dict[str, Any]:
-        return {
-            "code": code,
-            "folder": str(self._work),
-            "layers": sorted(self._layers),
-            "accepted": sorted(self._accepted),
-            "limits": _rlimits(self._limits, bound_processes="seccomp" not in self._layers),
-            "readable": _readable(),
-            "filter": filter_program(writable="landlock" in self._layers).hex(),
-        }
 
     def _send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"

@@ -16,15 +16,16 @@ import json
 import os
 import pickle  # nosec B403  # between a process and its own child
 import sys
-import threading
 from collections import Counter
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from training.verifiers.base import Verdict, Verifier
 from training.verifiers.worker import LENGTH_BYTES
+from training.waiting import begin_in_thread
 
 START_SECONDS = 120.0  # imports on a busy machine
 GRACE_SECONDS = 5.0
@@ -75,7 +76,12 @@ class Verification:
                 return verifier.verify(answer, response)
             verdict = await self.judge(verifier, answer, response)
         except Unanswered as unanswered:
-            self._count_unanswered(verifier, str(unanswered))
+            self._num_unanswered += 1
+            if self._num_unanswered >= self._max_unanswered:
+                raise RewardError(
+                    f"the rewards' {verifier.isolation} of {type(verifier).__name__} did not answer "
+                    f"{self._num_unanswered} times in a row; last: {unanswered}"
+                ) from None
             return Verdict(False, failure=str(unanswered))
         except RewardError:
             raise
@@ -87,16 +93,13 @@ class Verification:
     async def judge(self, verifier: Verifier, answer: str, response: str) -> Verdict:
         """The judgement, in a process or a thread. Raises Unanswered, RewardError, or what the verifier raises."""
         if verifier.isolation == "process":
-            return await self._in_process(verifier, answer, response)
+            async with self._free_process:
+                worker = self._idle.pop()
+                try:
+                    return await worker.judge(verifier, answer, response)
+                finally:
+                    self._idle.append(worker)
         return await self._in_thread(verifier, answer, response)
-
-    def _count_unanswered(self, verifier: Verifier, why: str) -> None:
-        self._num_unanswered += 1
-        if self._num_unanswered >= self._max_unanswered:
-            raise RewardError(
-                f"the rewards' {verifier.isolation} of {type(verifier).__name__} did not answer "
-                f"{self._num_unanswered} times in a row; last: {why}"
-            )
 
     async def aclose(self) -> None:
         """End the worker processes, and wait for the threads that are not late as long as their verifiers may take."""
@@ -104,18 +107,10 @@ class Verification:
             await asyncio.to_thread(wait, in_time, self._longest_seconds + self._grace_seconds)
         await asyncio.gather(*(worker.kill() for worker in self._workers))
 
-    async def _in_process(self, verifier: Verifier, answer: str, response: str) -> Verdict:
-        async with self._free_process:
-            worker = self._idle.pop()
-            try:
-                return await worker.judge(verifier, answer, response)
-            finally:
-                self._idle.append(worker)
-
     async def _in_thread(self, verifier: Verifier, answer: str, response: str) -> Verdict:
         async with self._free_thread:
             self._longest_seconds = max(self._longest_seconds, verifier.timeout_seconds)
-            work = _start_thread(verifier, answer, response)
+            work = begin_in_thread(partial(verifier.verify, answer, response), "verifier")
             self._in_threads.add(work)
             work.add_done_callback(self._forget)
             try:
@@ -125,32 +120,15 @@ class Verification:
                 self._left_behind.add(work)
                 if work.done():  # just now
                     self._forget(work)
-                self._refuse_many_left_behind(verifier)
+                if (count := len(self._left_behind)) >= self._max_unanswered:
+                    raise RewardError(
+                        f"{count} threads of {type(verifier).__name__} hang; last: {_late(verifier)}"
+                    ) from None
                 raise Unanswered(_late(verifier)) from None
-
-    def _refuse_many_left_behind(self, verifier: Verifier) -> None:
-        if (count := len(self._left_behind)) >= self._max_unanswered:
-            raise RewardError(f"{count} threads of {type(verifier).__name__} hang; last: {_late(verifier)}")
 
     def _forget(self, work: Future[Verdict]) -> None:
         self._in_threads.discard(work)
         self._left_behind.discard(work)
-
-
-def _start_thread(verifier: Verifier, answer: str, response: str) -> Future[Verdict]:
-    """A judgement in a thread that does not keep this process from ending, as those of a pool would."""
-    work: Future[Verdict] = Future()
-
-    def judge() -> None:
-        if not work.set_running_or_notify_cancel():
-            return
-        try:
-            work.set_result(verifier.verify(answer, response))
-        except BaseException as error:
-            work.set_exception(error)
-
-    threading.Thread(target=judge, name="verifier", daemon=True).start()
-    return work
 
 
 class Unanswered(Exception):

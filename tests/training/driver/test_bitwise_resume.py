@@ -12,8 +12,7 @@ from tests.training.driver.test_controller import Setup, change
 from tests.training.driver.test_resume import timeless
 from training.checkpoints import newest_checkpoint
 from training.recipe import Recipe, load_recipe
-from training.rollouts import Completion, Request
-from training.seeds import seed_of
+from training.rollouts import Completion, Request, seed_of
 from training.trainer.network import head_logits, load_network
 from training.transfer import Weights, unpack
 from training.waiting import PartFailed

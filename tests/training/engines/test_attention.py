@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.compiling import CompileError
 from training.engines.decoder import fused, products, use_slots
-from training.trainer.network import load_network
+from training.trainer.network import CompileError, load_network
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from training.engines.kv_room import Room, kv_room, refuse_too_small
+from training.engines.slot_cache import Room, kv_room, refuse_too_small
 from training.engines.vllm_engine import _check_room
 from training.recipe import Recipe, apply_overrides, load_recipe
 

@@ -10,7 +10,7 @@ from training.recipe import Recipe
 from training.rollouts import Group, Sample
 from training.tasks.arithmetic import make_prompt
 from training.trainer.batching import make_batch
-from training.trainer.held import as_held
+from training.trainer.network import as_held
 from training.trainer.trainer import Trainer
 
 

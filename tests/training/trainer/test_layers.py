@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from tests.training.trainer.test_network import TOKENS, WANTED, loss_and_gradients, networks_with
-from training.compiling import CompileError
-from training.trainer.network import Networks, compile_layers, recompute_layers
+from training.trainer.network import CompileError, Networks, compile_layers, recompute_layers
 
 PPO = {"loss__type": "ppo", "loss__entropy_coef": 0.1}
 

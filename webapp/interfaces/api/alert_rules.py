@@ -100,7 +100,7 @@ class TestOut(Schema):
 @router.get("/rules", auth=READ, response=RulePage, summary="The project's rules, and one's own")
 def list_rules(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """By id. Other people's own rules are not among them."""
-    found = rules.visible_rules(person_of(request), project_of(request)).prefetch_related("channels")
+    found = selectors.visible_rules(person_of(request), project_of(request))
     return page(found, order=["id"], cursor=query.cursor, limit=query.limit, payload=rule_payload)
 
 

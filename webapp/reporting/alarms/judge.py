@@ -16,8 +16,6 @@ from webapp.record.runs.sampling import stride_for
 from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves import words
 
-Mark = list[int | float | None]
-
 
 @dataclass(frozen=True)
 class Watched:
@@ -33,14 +31,19 @@ class Watched:
 
 
 def judge_all(rules: Iterable[Rule], series: Mapping[str, Watched]) -> list[Alarm]:
-    """At most one finding a rule."""
+    """At most one alarm a rule, as it must be stored but for its run and time.
+
+    Steps are those of its newest episode; `times` counts the episodes. threshold, value (the worst of the episode) and
+    latest are in units of the metric, None for values that are not finite. `marks` are the worst alarming points of
+    each stride of steps: what a thinned chart must still show.
+    """
     found = [judge(rule, series[rule.metric]) for rule in rules if rule.metric in series]
     found += [_judge_any(rule, series) for rule in rules if "*" in rule.metric]
-    return [finding for finding in found if finding is not None]
+    return [alarm for alarm in found if alarm is not None]
 
 
 def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Alarm | None:
-    """What the rule says of one series, as a row of no run yet; None where it never alarmed."""
+    """What the rule says of one series; None where it never alarmed."""
     series = watched if rule.comparison is Comparison.NOT_FINITE else watched.finite()
     limit = limit_of(rule, series.values)
     if limit is None and rule.comparison is not Comparison.NOT_FINITE:
@@ -51,13 +54,14 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Alarm | No
     if not (episodes := episodes_of(beyond, rule.records)):
         return None
     first, stop = episodes[-1]
+    newest = series.values[first:stop]
     return Alarm(
         rule=rule.name,
         metric=metric or rule.metric,
         level=rule.level,
         active=stop == len(beyond),
         threshold=limit,
-        value=_plain(_worst(rule.comparison, series.values[first:stop])),
+        value=_plain(newest.max() if rule.comparison.upwards else newest.min()),
         latest=_plain(series.values[-1]),
         first_step=int(series.steps[first]),
         last_step=int(series.steps[stop - 1]),
@@ -67,7 +71,7 @@ def judge(rule: Rule, watched: Watched, metric: str | None = None) -> Alarm | No
 
 
 def _judge_any(rule: Rule, series: Mapping[str, Watched]) -> Alarm | None:
-    """Of all metrics that it means the finding that matters most: active before over, then the longest ago."""
+    """Of all metrics that it means the alarm that matters most: active before over, then the longest ago."""
     meant = sorted(metric for metric in series if fnmatchcase(metric, rule.metric))
     found = [judge(rule, series[metric], metric) for metric in meant]
     return min((f for f in found if f), key=lambda f: (not f.active, f.first_step), default=None)
@@ -97,12 +101,10 @@ def episodes_of(beyond: np.ndarray, records: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(starts, stops, strict=True) if b - a >= records]
 
 
-def _worst(comparison: Comparison, values: np.ndarray) -> float:
-    return float(values.max() if comparison.upwards else values.min())
-
-
-def _marks(comparison: Comparison, series: Watched, episodes: list[tuple[int, int]]) -> list[Mark]:
-    """The worst point of each stride in which an episode has one: what a thinned chart must still show."""
+def _marks(
+    comparison: Comparison, series: Watched, episodes: list[tuple[int, int]]
+) -> list[list[float | None]]:
+    """The worst point of each stride in which an episode has one."""
     inside = np.concatenate([np.arange(first, stop) for first, stop in episodes])
     steps, values = series.steps[inside], series.values[inside]
     strides = steps // stride_for(int(series.steps.max()))

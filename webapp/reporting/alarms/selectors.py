@@ -66,7 +66,7 @@ def _order(alarm: Alarm) -> tuple[bool, bool, int, str]:
 def watched_series(run_id: str, metrics: list[str]) -> dict[str, Watched]:
     """Metric -> its effective (not superseded) values, of these metrics, or patterns with `*`, and of any that was
     reported as null."""
-    names = [_as_like(name) for name in metrics if name != ANY_METRIC]
+    names = [re.sub(r"([%_\\])", r"\\\1", name).replace("*", "%") for name in metrics if name != ANY_METRIC]
     with connection.cursor() as cursor:
         cursor.execute(WATCHED, {"run": run_id, "metrics": names})
         rows = cursor.fetchall()
@@ -76,8 +76,3 @@ def watched_series(run_id: str, metrics: list[str]) -> dict[str, Watched]:
         )
         for metric, steps, values in rows
     }
-
-
-def _as_like(pattern: str) -> str:
-    """For PostgreSQL's LIKE."""
-    return re.sub(r"([%_\\])", r"\\\1", pattern).replace("*", "%")

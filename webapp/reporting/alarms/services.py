@@ -60,23 +60,22 @@ def judge_all_anew() -> int:
     return Run.objects.filter(series__isnull=False).distinct().update(alarms_wanted_at=timezone.now())
 
 
-def _store(run_id: str, findings: list[Alarm]) -> bool:
-    """Bring the run's rows in line with the findings. True where a row changed."""
+def _store(run_id: str, found: list[Alarm]) -> bool:
+    """Bring the run's rows in line with what was found. True where a row changed."""
     known = {alarm.rule: alarm for alarm in Alarm.objects.filter(run=run_id)}
-    if gone := known.keys() - {finding.rule for finding in findings}:
+    gone = known.keys() - {alarm.rule for alarm in found}
+    if gone:
         Alarm.objects.filter(run=run_id, rule__in=gone).delete()
-    changed = [row for row in (_row(run_id, f, known.get(f.rule)) for f in findings) if row is not None]
+    changed = [alarm for alarm in found if not _is_same(alarm, known.get(alarm.rule))]
+    for alarm in changed:
+        before = known.get(alarm.rule)
+        is_going_on = before is not None and before.first_step == alarm.first_step
+        alarm.run_id, alarm.raised_at = run_id, before.raised_at if before and is_going_on else timezone.now()
     Alarm.objects.bulk_create(
         changed, update_conflicts=True, unique_fields=["run", "rule"], update_fields=[*FIELDS, "raised_at"]
     )
     return bool(gone or changed)
 
 
-def _row(run_id: str, finding: Alarm, known: Alarm | None) -> Alarm | None:
-    """The row as it must be stored; None where the known one says the same."""
-    if known is not None and all(getattr(known, name) == getattr(finding, name) for name in FIELDS):
-        return None
-    same_episode = known is not None and known.first_step == finding.first_step
-    finding.run_id = run_id
-    finding.raised_at = known.raised_at if known is not None and same_episode else timezone.now()
-    return finding
+def _is_same(alarm: Alarm, known: Alarm | None) -> bool:
+    return known is not None and all(getattr(known, name) == getattr(alarm, name) for name in FIELDS)

@@ -10,12 +10,12 @@ from uuid import uuid4
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F
 from django.urls import reverse
 from django.utils import timezone
 
 from webapp.base import outbound
-from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.sealing import seal
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
@@ -24,14 +24,10 @@ from webapp.reporting.alerts import delivery, hours
 from webapp.reporting.alerts.delivery import Outcome, absolute
 from webapp.reporting.alerts.messages import Item, Message
 from webapp.reporting.alerts.models import Channel, Delivery, Preferences
+from webapp.reporting.alerts.selectors import channel_by_id
 
 MAX_CHANNELS = 20  # of one person, or of a project
 TEST_EVERY = timedelta(seconds=5)
-
-
-def visible_channels(user: User, project: Project) -> QuerySet[Channel]:
-    """The user's own, and the project's."""
-    return Channel.objects.filter(Q(owner=user) | Q(project=project))
 
 
 @transaction.atomic
@@ -60,7 +56,7 @@ def create_channel(
     checked, shown = _address(kind, address, None if shared else user)
     secret = secrets.token_urlsafe(32) if kind == Channel.Kind.WEBHOOK else ""
     channel = Channel.objects.create(
-        kind=kind, name=_clean_name(name), shown=shown, sealed_address=seal(checked),
+        kind=kind, name=clean_name("channel", name, 60), shown=shown, sealed_address=seal(checked),
         sealed_secret=seal(secret) if secret else "", **home, **_quiet_fields(quiet or {}),
     )  # fmt: skip
     _record("created", channel, user, project)
@@ -89,7 +85,7 @@ def change_channel(
     Raises InvalidInput, NotFound, Forbidden, Conflict.
     """
     channel = _writable(channel_id, user, project)
-    fields = {"name": _clean_name(name), **_quiet_fields(quiet)}
+    fields = {"name": clean_name("channel", name, 60), **_quiet_fields(quiet)}
     if not Channel.objects.filter(pk=channel.pk, version=version).update(version=F("version") + 1, **fields):
         raise Conflict(
             "This channel was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again."
@@ -155,9 +151,7 @@ def set_quiet_hours(*, user: User, quiet: Mapping[str, Any]) -> Preferences:
 
 
 def _writable(channel_id: int, user: User, project: Project) -> Channel:
-    channel = visible_channels(user, project).filter(pk=channel_id).first()
-    if channel is None:
-        raise NotFound("This channel does not exist any more.")
+    channel = channel_by_id(user, project, channel_id)
     require(user, project, Permission.ADMIN if channel.owner_id is None else Permission.VIEW)
     return channel
 
@@ -182,10 +176,11 @@ def _address(kind: str, address: str, owner: User | None) -> tuple[str, str]:
     return text, f"{urlsplit(text).hostname}/…"[:254]
 
 
-def _clean_name(name: str) -> str:
+def clean_name(of: str, name: str, most: int) -> str:
+    """The name of a rule or channel without odd spaces. Raises InvalidInput (name)."""
     text = " ".join(name.split())
-    if not text or len(text) > 60 or not text.isprintable():
-        raise InvalidInput("name", "name: a channel needs a name of at most 60 printable characters.")
+    if not text or len(text) > most or not text.isprintable():
+        raise InvalidInput("name", f"name: a {of} needs a name of at most {most} printable characters.")
     return text
 
 

@@ -192,8 +192,15 @@ def deliver_due(*, seconds: float = 40.0, now: datetime | None = None) -> int:
 def deliver(rows: Sequence[Delivery]) -> Outcome | None:
     """Send claimed deliveries of one channel as one message and note what came of it; None where none may go."""
     channel = rows[0].channel
-    kept = [row for row in rows if _still_member(channel, row.firing)]
-    _drop([row for row in rows if row not in kept], "Its receiver is no member of the project any more.")
+    kept = [
+        row for row in rows if channel.owner is None or role_in(channel.owner, row.firing.project) is not None
+    ]
+    if len(kept) < len(rows):
+        Delivery.objects.filter(pk__in=[row.pk for row in rows if row not in kept]).update(
+            state=Delivery.State.DROPPED,
+            last_error="Its receiver is no member of the project any more.",
+            claimed_until=None,
+        )
     if not kept:
         return None
     outcome = send(channel, message_of(kept))
@@ -221,17 +228,6 @@ def item_of(firing: Firing) -> Item:
 def absolute(path: str) -> str:
     """A path of this server as a link from elsewhere."""
     return f"{(settings.HEADROOM_URL or '').rstrip('/')}{path}"
-
-
-def _still_member(channel: Channel, firing: Firing) -> bool:
-    return channel.owner is None or role_in(channel.owner, firing.project) is not None
-
-
-def _drop(rows: Sequence[Delivery], why: str) -> None:
-    if rows:
-        Delivery.objects.filter(pk__in=[row.pk for row in rows]).update(
-            state=Delivery.State.DROPPED, last_error=why, claimed_until=None
-        )
 
 
 @transaction.atomic

@@ -32,7 +32,7 @@ from webapp.reporting.alerts.conditions import (
 from webapp.science.curves import fitting, words
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record.recalibrating import record_of
-from webapp.science.curves.run.history import whole_fits
+from webapp.science.curves.run.analyses import whole_fits
 from webapp.science.curves.words import DEFAULT_METRIC
 from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.models import Outcome

@@ -9,7 +9,7 @@ hooks and quiet hours.
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -113,7 +113,13 @@ def check_changed(*, limit: int = MAX_RUNS, seconds: float = 2.0) -> int:
     """Look at changed runs, until none is left or the time is over; returns how many were looked at."""
     until = time.monotonic() + seconds
     runs = changed_runs(limit)
-    newest_fits = _newest_fits(runs)
+    rows = (
+        Fit.objects.filter(run__in=[run.pk for run in runs])
+        .order_by()
+        .values_list("run")
+        .annotate(newest=Max("pk"))
+    )
+    newest_fits = dict(rows)
     looked = 0
     for project_id in dict.fromkeys(run.project_id for run in runs):
         mine = [run for run in runs if run.project_id == project_id]
@@ -206,13 +212,3 @@ def _passing(rule: AlertRule, runs: Sequence[Run]) -> set[str]:
     except InvalidInput:  # a field or a word that this version no longer knows: the rules' page says so
         return set()
     return set(Run.objects.filter(condition, pk__in=[run.pk for run in runs]).values_list("pk", flat=True))
-
-
-def _newest_fits(runs: Iterable[Run]) -> dict[str, int]:
-    rows = (
-        Fit.objects.filter(run__in=[run.pk for run in runs])
-        .order_by()
-        .values_list("run")
-        .annotate(newest=Max("pk"))
-    )
-    return dict(rows)

@@ -51,13 +51,12 @@ class Message:
 
 def as_text(message: Message) -> str:
     """The body of a mail."""
-    parts = [_paragraph(item) for item in message.items]
+    parts = [
+        f"{'CRITICAL: ' if item.critical else ''}{item.text}\n{item.at:%Y-%m-%d %H:%M} UTC\n{item.url}"
+        for item in message.items
+    ]
     reasons = sorted({f"{item.rule} ({item.project})" for item in message.items})
     return "\n\n".join(parts) + f"\n\n-- \nYou get this by the rule {', '.join(reasons)}.\n"
-
-
-def _paragraph(item: Item) -> str:
-    return f"{'CRITICAL: ' if item.critical else ''}{item.text}\n{item.at:%Y-%m-%d %H:%M} UTC\n{item.url}"
 
 
 def as_json(message: Message) -> bytes:

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
-from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Membership, Organisation, Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.record.runs.filtering import FilterError, compile_filter
-from webapp.reporting.alerts import conditions
+from webapp.reporting.alerts import conditions, selectors
+from webapp.reporting.alerts.channels import clean_name
 from webapp.reporting.alerts.models import AlertRule, Channel
 
 MAX_RULES = 100  # of one person, or of the project
@@ -36,11 +37,6 @@ class Wanted:
     channels: Sequence[int] = ()
     critical: bool = False
     cooldown_minutes: int = 0
-
-
-def visible_rules(user: User, project: Project) -> QuerySet[AlertRule]:
-    """The project's rules, and the user's own."""
-    return AlertRule.objects.filter(Q(owner=None) | Q(owner=user), project=project)
 
 
 @transaction.atomic
@@ -88,7 +84,11 @@ def change_rule(
     Raises as `create_rule`, NotFound, and Conflict for an old version. The kind of a rule cannot change, nor what a
     rule on predictions is about.
     """
-    rule = _writable(rule_id, user, project, version)
+    rule = writable_rule(rule_id, user=user, project=project, lock=True)
+    if rule.version != version:
+        raise Conflict(
+            "This rule was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again."
+        )
     if wanted.on != rule.on:
         raise InvalidInput("on", "on: what a rule is about cannot change; make another rule.")
     fields, channels = _checked(wanted, user, project, rule.owner)
@@ -113,7 +113,7 @@ def change_rule(
 @transaction.atomic
 def turn(rule_id: int, *, user: User, project: Project, on: bool) -> AlertRule:
     """Turn a rule on (it watches from now on) or off. Safe to repeat. Raises NotFound, Forbidden."""
-    rule = _writable(rule_id, user, project)
+    rule = writable_rule(rule_id, user=user, project=project, lock=True)
     if rule.enabled != on:
         rule.enabled, rule.version = on, rule.version + 1
         if on:
@@ -128,31 +128,17 @@ def turn(rule_id: int, *, user: User, project: Project, on: bool) -> AlertRule:
 def delete_rule(rule_id: int, *, user: User, project: Project) -> None:
     """What it found stays. Raises NotFound, also where it was deleted before; Forbidden, and Conflict for a rule that
     everybody has: that one can be turned off."""
-    rule = _writable(rule_id, user, project)
+    rule = writable_rule(rule_id, user=user, project=project, lock=True)
     if rule.default_key:
         raise Conflict("Every member has this rule; turn it off instead.")
     rule.delete()
     record("alert_rule.deleted", actor=user, project=project, kind="alert_rule", key=rule_id, name=rule.name)
 
 
-def writable_rule(rule_id: int, *, user: User, project: Project) -> AlertRule:
+def writable_rule(rule_id: int, *, user: User, project: Project, lock: bool = False) -> AlertRule:
     """A rule that this person may change, with its channels. Raises NotFound, Forbidden."""
-    rule = visible_rules(user, project).prefetch_related("channels").filter(pk=rule_id).first()
-    if rule is None:
-        raise NotFound("This rule does not exist any more.")
+    rule = selectors.rule_by_id(user, project, rule_id, lock=lock)
     require(user, project, Permission.ADMIN if rule.owner_id is None else Permission.VIEW)
-    return rule
-
-
-def _writable(rule_id: int, user: User, project: Project, version: int | None = None) -> AlertRule:
-    rule = visible_rules(user, project).select_for_update(of=("self",)).filter(pk=rule_id).first()
-    if rule is None:
-        raise NotFound("This rule does not exist any more.")
-    require(user, project, Permission.ADMIN if rule.owner_id is None else Permission.VIEW)
-    if version is not None and rule.version != version:
-        raise Conflict(
-            "This rule was changed meanwhile, perhaps in another tab. Nothing was saved; look at it again."
-        )
     return rule
 
 
@@ -163,7 +149,7 @@ def _checked(
     if not 0 <= wanted.cooldown_minutes <= MAX_COOLDOWN:
         raise InvalidInput("cooldown_minutes", f"cooldown_minutes: from 0 to {MAX_COOLDOWN} (a week).")
     fields = {
-        "name": _clean_name(wanted.name),
+        "name": clean_name("rule", wanted.name, 80),
         "on": wanted.on,
         "condition": condition.model_dump(mode="json"),
         "runs": "" if wanted.on == AlertRule.On.PREDICTION else _clean_filter(wanted.runs, owner),
@@ -215,13 +201,6 @@ def _channels(ids: Sequence[int], project: Project, owner: User | None) -> list[
             "channels", "channels: one of these does not exist any more, or belongs to somebody else."
         )
     return found
-
-
-def _clean_name(name: str) -> str:
-    text = " ".join(name.split())
-    if not text or len(text) > 80 or not text.isprintable():
-        raise InvalidInput("name", "name: a rule needs a name of at most 80 printable characters.")
-    return text
 
 
 def _taken(name: str) -> Conflict:

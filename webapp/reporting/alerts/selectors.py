@@ -49,10 +49,17 @@ def _problem(rule: AlertRule) -> str:
     return ""
 
 
-def rule_by_id(user: User, project: Project, rule_id: int) -> AlertRule:
-    """A rule of the project's or of the user's own. Raises NotFound."""
-    visible = AlertRule.objects.filter(Q(owner=None) | Q(owner=user), project=project, pk=rule_id)
-    if (rule := visible.prefetch_related("channels").first()) is None:
+def visible_rules(user: User, project: Project) -> QuerySet[AlertRule]:
+    """The project's rules, and the user's own, with their channels."""
+    rules = AlertRule.objects.filter(Q(owner=None) | Q(owner=user), project=project)
+    return rules.prefetch_related("channels")
+
+
+def rule_by_id(user: User, project: Project, rule_id: int, *, lock: bool = False) -> AlertRule:
+    """A rule of the project's or of the user's own; `lock`: until the transaction ends. Raises NotFound."""
+    visible = visible_rules(user, project).filter(pk=rule_id)
+    rule = (visible.select_for_update(of=("self",)) if lock else visible).first()
+    if rule is None:
         raise NotFound("There is no such rule.")
     return rule
 

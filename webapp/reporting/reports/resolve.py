@@ -43,7 +43,9 @@ def shown(project: Project, ask: Ask | Problem) -> Payload:
     try:
         payload = READERS[ask.what](project, ask)
     except ServiceError as error:
-        return problem(Problem(_line(ask, error.field), error.message))
+        names = [error.field or "", f"{error.field}s"]  # an address's key may be a list in the block
+        line = next((ask.lines[name] for name in names if name in ask.lines), ask.line)
+        return problem(Problem(line, error.message))
     except Exception:
         log.exception("a block of a report crashed: %s", dict(ask.fields))
         return problem(Problem(ask.line, "this could not be worked out; the server's log says why."))
@@ -52,12 +54,6 @@ def shown(project: Project, ask: Ask | Problem) -> Payload:
 
 def problem(found: Problem) -> Payload:
     return {"kind": "problem", "line": found.line, "reason": found.reason, "caption": ""}
-
-
-def _line(ask: Ask, field: str | None) -> int:
-    """The line of the key at fault: an address's key may be a list in the block."""
-    names = [field or "", f"{field}s"]
-    return next((ask.lines[name] for name in names if name in ask.lines), ask.line)
 
 
 def _json(value: Any) -> Any:

@@ -12,10 +12,9 @@ from webapp.identity.audit.services import record
 from webapp.reporting.reports import document, resolve
 from webapp.reporting.reports.models import Draft, Publication, Report
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.services import create_share
+from webapp.reporting.shares.services import clean_title, create_share
 
 MOST_CHARACTERS = 100_000
-LONGEST_TITLE = 160
 ONE_SITTING = timedelta(minutes=5)  # saves of one person within this are one row of the history
 
 
@@ -35,7 +34,7 @@ def create_report(
     *, user: User, project: Project, title: str, text: str = "", key: str | None = None
 ) -> Report:
     """A new draft; the same `key` is the same report. Raises InvalidInput (title, text)."""
-    title, text = _title(title), _text(text)
+    title, text = clean_title(title), _text(text)
     try:
         with transaction.atomic():
             made = Report.objects.create(
@@ -59,7 +58,7 @@ def save_draft(report: Report, *, user: User, base: int, title: str, text: str) 
     Raises InvalidInput (title, text), Conflict for an archived report, and DraftConflict where `base` is not the
     newest draft: then the text is kept beside it, once, and the newest is as it was.
     """
-    title, text = _title(title), _text(text)
+    title, text = clean_title(title), _text(text)
     late: DraftConflict | None = None
     with transaction.atomic():
         here = (
@@ -144,7 +143,7 @@ def publish_unsigned(*, project: Project, title: str, text: str, author: str) ->
     """A report that no person wrote, published at once, under a name. Raises InvalidInput (text) as `publish` does."""
     frozen = freeze(project, text)
     with transaction.atomic():
-        report = Report.objects.create(project=project, title=_title(title), text=_text(text))
+        report = Report.objects.create(project=project, title=clean_title(title), text=_text(text))
         return report.publications.create(
             number=1, title=report.title, text=report.text, authors=[author], frozen=frozen
         )
@@ -217,14 +216,6 @@ def create_link(report: Report, *, user: User, days: int | None) -> str:
         user=user, project=report.project, kind=Share.Kind.REPORT, title=report.title,
         question={"report": report.pk}, days=days,
     )  # fmt: skip
-
-
-def _title(title: str) -> str:
-    if not (title := " ".join(title.split())):
-        raise InvalidInput("title", "A title is required.")
-    if len(title) > LONGEST_TITLE:
-        raise InvalidInput("title", f"The title must have at most {LONGEST_TITLE} characters.")
-    return title
 
 
 def _text(text: str) -> str:

@@ -150,7 +150,7 @@ def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
     fit, forecast = figure["fit"], figure["forecast"]
     drawn = forecast["drawn"] if forecast else None
     bands = (Band(drawn["band"]["x"], drawn["band"]["lo"], drawn["band"]["hi"], 0),) if drawn else ()
-    lines = _run_lines(drawn) if drawn else ()
+    lines = lines_of(drawn, 0) if drawn else ()
     points = tuple(points_of(figure["points"], role) for role in ROLES)
     ceiling = ceiling_of(forecast["ceiling"]) if drawn else None
     recipe = f", {run.revision}" if run.revision else ""
@@ -172,10 +172,11 @@ def run_drawing(run: Run, figure: Payload, scale: str) -> Drawing:
     )
 
 
-def _run_lines(fit: Payload) -> tuple[Line, ...]:
+def lines_of(fit: Payload, series: int) -> tuple[Line, ...]:
+    """A curve with its dashed end."""
     return (
-        Line(fit["solid"]["x"], fit["solid"]["y"], 0, "solid"),
-        Line(fit["dashed"]["x"], fit["dashed"]["y"], 0, "dashed"),
+        Line(fit["solid"]["x"], fit["solid"]["y"], series, "solid"),
+        Line(fit["dashed"]["x"], fit["dashed"]["y"], series, "dashed"),
     )
 
 
@@ -218,14 +219,17 @@ def comparison_drawing(payload: Payload, scale: str) -> Drawing:
         index = order.get(series["id"], len(order))
         if series["fit"]:
             lines += _comparison_lines(series, index)
-            bands += _comparison_bands(series["fit"], index)
+            fit = series["fit"]
+            bands += [Band(fit["x"], fit["lo"], fit["hi"], index)] if fit["lo"] else []
         if series["points"]:
             points.append(
                 Points(series["points"]["x"], series["points"]["y"], index, "fitted", series["label"])
             )
     legend = tuple(_key(row, _place(row, index)) for index, row in enumerate(payload["table"]))
+    rest = len(payload["table"]) - 3
     return Drawing(
-        heading=" against ".join(row["label"] for row in payload["table"][:3]) + _more(payload["table"]),
+        heading=" against ".join(row["label"] for row in payload["table"][:3])
+        + (f" and {rest} more" if rest > 0 else ""),
         y_label=payload.get("y_label") or Y_LABELS[payload["view"]],
         x_label=payload["x"]["label"],
         scale=scale,
@@ -247,10 +251,6 @@ def _place(row: Payload, index: int) -> int:
     return row.get("series", index)
 
 
-def _more(table: Sequence[Payload]) -> str:
-    return f" and {len(table) - 3} more" if len(table) > 3 else ""
-
-
 def _key(row: Payload, index: int) -> Key:
     published = row["kind"] == "published"
     name, ceiling = ("", row["ceiling"]) if published else ("forecast ", row["forecast_ceiling"])
@@ -268,10 +268,6 @@ def _comparison_lines(series: Payload, index: int) -> list[Line]:
         Line(fit["x"][:split], fit["y"][:split], index, "solid"),
         Line(fit["x"][start:], fit["y"][start:], index, "dashed"),
     ]
-
-
-def _comparison_bands(fit: Payload, index: int) -> list[Band]:
-    return [Band(fit["x"], fit["lo"], fit["hi"], index)] if fit["lo"] else []
 
 
 def x_range(scale: str, lines: Sequence[Line], points: Sequence[Points]) -> tuple[float, float]:

@@ -17,11 +17,11 @@ from webapp.reporting.shares.drawing import (
     ROLES,
     Band,
     Drawing,
-    Line,
     Payload,
     Points,
     Target,
     comparison_drawing,
+    lines_of,
     points_of,
     run_drawing,
     x_range,
@@ -45,16 +45,19 @@ def prediction_drawing(
 ) -> Drawing:
     """From the payload of `prediction_figure`. The claim stands at its target, whatever came since."""
     fit = figure["fit"] if figure["fit"].get("solid") else None
-    lines, bands = (_lines(fit, 0), _bands(fit, 0)) if fit else ((), ())
+    lines, bands = (lines_of(fit, 0), _bands(fit, 0)) if fit else ((), ())
     if figure["rival"] and figure["rival"].get("solid"):
-        lines += _lines(figure["rival"], RIVAL)
+        lines += lines_of(figure["rival"], RIVAL)
         bands += _bands(figure["rival"], RIVAL)
     points = tuple(points_of(figure["points"], role) for role in ROLES)
     target = target_of(figure)
-    marks = (*points, _marks(target))
+    ys = [y for y in (target.value, target.lo, target.hi, *target.came) if y is not None]
+    # What the frame must have room for besides the curves.
+    marks = (*points, Points([target.x] * max(1, len(ys)), ys, 0, "claim", "claim"))
+    part = claims.part_of(prediction.metric)
     return Drawing(
         heading=claims.subject(prediction),
-        y_label=_y_label(prediction),
+        y_label=f"Held-out pass rate on {part}" if part else "Held-out pass rate",
         x_label=figure["x"]["label"],
         scale=scale,
         x_range=x_range(scale, lines, marks),
@@ -94,18 +97,6 @@ def sentences_of(prediction: Prediction, outcomes: Sequence[Outcome], figure: Pa
     )  # fmt: skip
 
 
-def _y_label(prediction: Prediction) -> str:
-    part = claims.part_of(prediction.metric)
-    return f"Held-out pass rate on {part}" if part else "Held-out pass rate"
-
-
-def _lines(fit: Payload, series: int) -> tuple[Line, ...]:
-    return (
-        Line(fit["solid"]["x"], fit["solid"]["y"], series, "solid"),
-        Line(fit["dashed"]["x"], fit["dashed"]["y"], series, "dashed"),
-    )
-
-
 def _bands(fit: Payload, series: int) -> tuple[Band, ...]:
     kept = [
         at
@@ -116,12 +107,6 @@ def _bands(fit: Payload, series: int) -> tuple[Band, ...]:
         return ()
     x, lo, hi = ([at[place] for at in kept] for place in range(3))
     return (Band(x, lo, hi, series),)
-
-
-def _marks(target: Target) -> Points:
-    """What the frame must have room for besides curves and evaluations."""
-    ys = [y for y in (target.value, target.lo, target.hi, *target.came) if y is not None]
-    return Points([target.x] * max(1, len(ys)), ys, 0, "claim", "claim")
 
 
 def shares_of(project: Project) -> QuerySet[Share]:

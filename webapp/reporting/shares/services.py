@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
@@ -91,10 +92,18 @@ def _amount(query: Mapping[str, str], field: str) -> float | None:
 def _comparison(project: Project, query: QueryDict) -> Question:
     """Runs by id and all runs of recipe revisions ("slug@2") as they are now, and published curves."""
     asked = {"view": _one_of(query, "view", VIEWS, "rate"), "by": _one_of(query, "by", BY, "run")}
-    runs = _known_runs(project, query.getlist("run"))
+    runs = _known(
+        Run.objects.filter(project=project),
+        "pk",
+        query.getlist("run"),
+        "run",
+        "There is no run {} in this project.",
+    )
     for token in query.getlist("recipe"):
         runs += [run for run in _runs_of_recipe(project, token) if run not in runs]
-    references = _known_references(query.getlist("ref"))
+    references = _known(
+        ReferenceFit.objects.all(), "slug", query.getlist("ref"), "ref", "There is no published curve {}."
+    )
     if not runs and not references:
         raise InvalidInput("run", "Choose at least one curve to share.")
     most = MOST_CURVES if asked["by"] == "run" else MOST_RUNS
@@ -103,16 +112,12 @@ def _comparison(project: Project, query: QueryDict) -> Question:
     return asked | {"runs": runs, "refs": references}
 
 
-def _once(texts: list[str]) -> list[str]:
-    """Without repetition."""
-    return list(dict.fromkeys(text for text in texts if text))
-
-
-def _known_runs(project: Project, ids: list[str]) -> list[str]:
-    wanted = _once(ids)
-    known = set(Run.objects.filter(project=project, pk__in=wanted).values_list("pk", flat=True))
-    if missing := [run for run in wanted if run not in known]:
-        raise NotFound(f"There is no run {missing[0]} in this project.", field="run")
+def _known(rows: QuerySet[Any], key: str, texts: list[str], field: str, missing: str) -> list[str]:
+    """The texts without repetition. Raises NotFound for one that is no key of the rows."""
+    wanted = list(dict.fromkeys(text for text in texts if text))
+    known = set(rows.filter(**{f"{key}__in": wanted}).values_list(key, flat=True))
+    if unknown := [text for text in wanted if text not in known]:
+        raise NotFound(missing.format(unknown[0]), field=field)
     return wanted
 
 
@@ -128,12 +133,14 @@ def _runs_of_recipe(project: Project, token: str) -> list[str]:
     return found
 
 
-def _known_references(slugs: list[str]) -> list[str]:
-    wanted = _once(slugs)
-    published = set(ReferenceFit.objects.filter(slug__in=wanted).values_list("slug", flat=True))
-    if unknown := [slug for slug in wanted if slug not in published]:
-        raise NotFound(f"There is no published curve {unknown[0]}.", field="ref")
-    return wanted
+def clean_title(title: str) -> str:
+    """Without odd spaces. Raises InvalidInput (title)."""
+    title = " ".join(title.split())
+    if not title:
+        raise InvalidInput("title", "A title is required.")
+    if len(title) > LONGEST:
+        raise InvalidInput("title", f"The title must have at most {LONGEST} characters.")
+    return title
 
 
 @transaction.atomic
@@ -144,10 +151,7 @@ def create_share(
 
     Raises InvalidInput for a title or a number of days that cannot be used.
     """
-    if not (title := " ".join(title.split())):
-        raise InvalidInput("title", "A title is required.")
-    if len(title) > 160:
-        raise InvalidInput("title", "The title must have at most 160 characters.")
+    title = clean_title(title)
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise InvalidInput("days", f"The number of days must be between 1 and {MAX_DAYS:,}.")
     token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -180,7 +184,8 @@ def note_visit(share: Share) -> None:
 def title_of(kind: str, question: Question) -> str:
     """The run's name, "A against B", or the claim; one query at most."""
     if kind == Share.Kind.PREDICTION:
-        return _of_prediction(question["prediction"])
+        claim = Prediction.objects.select_related("rival__revision__recipe").get(pk=question["prediction"])
+        return claims.in_a_line(claim)[:LONGEST]
     wanted = [question["run"]] if kind == Share.Kind.RUN else question["runs"]
     found = Run.objects.filter(pk__in=wanted).only("name", "seed").in_bulk() if wanted else {}
     labels = [label_of(found[pk]) for pk in wanted if pk in found]
@@ -189,8 +194,3 @@ def title_of(kind: str, question: Question) -> str:
     if len(labels) > 3:
         return f"{len(labels)} curves"
     return " against ".join(labels)[:LONGEST]
-
-
-def _of_prediction(key: str) -> str:
-    found = Prediction.objects.select_related("rival__revision__recipe").get(pk=key)
-    return claims.in_a_line(found)[:LONGEST]

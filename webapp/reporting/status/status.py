@@ -85,11 +85,12 @@ def status_now() -> Status:
     now = timezone.now()
     asked = _askers.submit(_broker)
     failing = Dispatch.objects.filter(done_at=None).exclude(error="").order_by("-id")
+    phases = {phase: Count("pk", filter=Q(state__in=states)) for phase, states in PHASES.items()}
     return Status(
         at=now,
         release=__version__,
         version=code_version(),
-        runs=_runs(),
+        runs=Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=ACTIVE).aggregate(**phases),
         dispatches=_waiting(_undelivered(now), "due_at"),
         dispatch_error=failing.values_list("error", flat=True).first() or "",
         alerts=_waiting(Delivery.objects.filter(state=Delivery.State.WAITING, next_at__lte=now), "next_at"),
@@ -109,11 +110,6 @@ def _answer(asked: Future[Broker]) -> Broker:
         return asked.result(seconds)
     except TooLate:
         return Broker(True, error=f"does not answer within {seconds:g} s")
-
-
-def _runs() -> dict[str, int]:
-    counts = {phase: Count("pk", filter=Q(state__in=states)) for phase, states in PHASES.items()}
-    return Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=ACTIVE).aggregate(**counts)
 
 
 def _undelivered(now: datetime) -> QuerySet[Dispatch]:

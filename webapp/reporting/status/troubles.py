@@ -202,7 +202,10 @@ def status_payload(status: Status, *, is_admin: bool) -> Payload:
             "asked_at": cluster.asked_at,
             "seen_at": cluster.seen_at,
             "answers": not cluster.error,
-            "nodes": [_node(node, is_admin) for node in cluster.nodes],
+            "nodes": [
+                {name: value for name, value in node.items() if name != "address" or is_admin}
+                for node in cluster.nodes
+            ],
             "cpus": sum(node["cpus"] for node in cluster.nodes if node["alive"]),
             "gpus": sum(node["gpus"] for node in cluster.nodes if node["alive"]),
         },
@@ -244,7 +247,3 @@ def _worker(worker: WorkerState, number: int, is_admin: bool) -> Payload:
         "started_at": worker.started_at,
         "seen_at": worker.seen_at,
     }
-
-
-def _node(node: Payload, is_admin: bool) -> Payload:
-    return {name: value for name, value in node.items() if name != "address" or is_admin}

@@ -217,12 +217,8 @@ def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
     if fit is None:
         return message or "No fit yet."
     r2 = f", R² {fit.r2:.3f}" if fit.r2 is not None and np.isfinite(fit.r2) else ""
-    message = f" {_sentence(fit.message)}" if fit.message else ""
+    message = f" {fit.message[0].upper()}{fit.message[1:]}." if fit.message else ""
     return f"{words.count(fit.n, 'point')}{r2}.{message}"
-
-
-def _sentence(message: str) -> str:
-    return f"{message[0].upper()}{message[1:]}."
 
 
 def ceiling_sentence(ceiling: Payload, level: float) -> str:

@@ -10,7 +10,6 @@ row is a run's newest is asked each time, its numbers are read where this proces
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from cachetools import LRUCache
 
 import scaling
 from scaling import curve
-from scaling.course import Course
+from scaling.course import Course, normal_quantile
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
 from webapp.science.curves import answers, fitting, words
 from webapp.science.curves.answers import Outlook, read
@@ -81,7 +80,7 @@ def of_live(fit: "scaling.Fit | None") -> RunFit | None:
     """A fit that was made now."""
     if fit is None:
         return None
-    quantile = fit.likelihood.noise.quantile(fit.level) if fit.likelihood else _normal(fit.level)
+    quantile = fit.likelihood.noise.quantile(fit.level) if fit.likelihood else normal_quantile(fit.level)
     return RunFit(
         fit.status, fit.params, answers.shown_intervals(fit) or {}, fit.window, fit.n, fit.r2, fit.message,
         quantile, live=fit,
@@ -90,7 +89,7 @@ def of_live(fit: "scaling.Fit | None") -> RunFit | None:
 
 def of_crash(n: int) -> RunFit:
     """In place of a fit of n points that crashed."""
-    return RunFit("failed", None, {}, (0.0, 0.0), n, None, CRASHED, _normal(DEFAULT_LEVEL))
+    return RunFit("failed", None, {}, (0.0, 0.0), n, None, CRASHED, normal_quantile(DEFAULT_LEVEL))
 
 
 def of_stored(row: Fit | None) -> RunFit | None:
@@ -101,13 +100,9 @@ def of_stored(row: Fit | None) -> RunFit | None:
     ends: dict[str, words.Interval] = {name: (lo, hi) for name, (lo, hi) in (row.intervals or {}).items()}
     return RunFit(
         row.status, row.params, ends, (row.fitted_lo or 0.0, row.fitted_hi or 0.0), row.n, row.r2, row.message,
-        outlook.quantile if outlook else _normal(row.level), outlook=outlook,
+        outlook.quantile if outlook else normal_quantile(row.level), outlook=outlook,
         forecast=fitting.read(row.forecast),
     )  # fmt: skip
-
-
-def _normal(level: float) -> float:
-    return NormalDist().inv_cdf(0.5 + 0.5 * level)
 
 
 def identified(fits: Sequence[RunFit | None]) -> list[RunFit]:
@@ -242,14 +237,10 @@ def _stored(rows: Mapping[str, int]) -> dict[str, Stored]:
     wanted = [(pk, run_id) for run_id, pk in rows.items()]
     with _lock:
         known = {key: _fits[key] for key in wanted if key in _fits}
-    read = _read([pk for pk, run_id in wanted if (pk, run_id) not in known])
+    pks = [pk for pk, run_id in wanted if (pk, run_id) not in known]
+    made = ((row, of_stored(row)) for row in (Fit.objects.filter(pk__in=pks) if pks else ()))
+    read = {(row.pk, row.run_id): fit for row, fit in made if fit is not None}
     with _lock:
         _fits.update(read)
     known |= read
     return {run_id: Stored(pk, known[pk, run_id]) for pk, run_id in wanted if (pk, run_id) in known}
-
-
-def _read(pks: list[int]) -> dict[tuple[int, str], RunFit]:
-    rows = Fit.objects.filter(pk__in=pks) if pks else ()
-    fits = ((row, of_stored(row)) for row in rows)
-    return {(row.pk, row.run_id): fit for row, fit in fits if fit is not None}

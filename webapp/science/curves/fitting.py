@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +24,6 @@ from webapp.record.runs.points import arrays_of
 from webapp.record.runs.sampling import newest
 from webapp.science.curves import words
 from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
-
-if TYPE_CHECKING:
-    import scaling
 
 log = logging.getLogger(__name__)
 CRASHED = "The fit crashed. That is a fault of this server, not of the run; the server has logged it."
@@ -160,6 +157,12 @@ def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]
     except Exception:
         log.exception("the fit of %s crashed", question)
         return None, CRASHED
+
+
+@lru_cache(maxsize=128)
+def remembered(analysis: Callable[..., Any], x: tuple, y: tuple, **options: Any) -> Any:
+    """What the analysis says of compute x [n] and pass rates y [n] with these options, made once."""
+    return analysis(np.array(x), np.array(y), **options)
 
 
 def crash_note(names: Sequence[str], why: str = "Left out") -> str:

@@ -128,12 +128,17 @@ def set_aside(run: Run, curve: Curve, question: Question, current: Fit | None) -
 
     Safe to repeat, and beside other refits: where points have arrived since, the refit that they wish for does it.
     """
-    stale = _answers(run, question).filter(_older_than_its_points(run, curve, question) | _after(current))
+    stale = _answers(run, question).filter(
+        _older_than_its_points(run, curve, question) | Q(pk__gt=current.pk if current else 0)
+    )
     if not stale.exists() and not (current and current.superseded):
         return False
     with transaction.atomic():
         Run.objects.select_for_update().get(pk=run.pk)  # no record is stored meanwhile
-        if not _same(curve, curve_of(run, question.x, question.metric)):
+        now = curve_of(run, question.x, question.metric)
+        if curve.start != now.start or not all(
+            np.array_equal(getattr(curve, name), getattr(now, name)) for name in ("x", "y", "step")
+        ):
             return False
         marked = stale.update(superseded=True)
         if current is not None and current.superseded:  # its points count again: so does it
@@ -145,11 +150,6 @@ def _answers(run: Run, question: Question) -> QuerySet[Fit]:
     same = {"metric": question.metric, "x": question.x, "form": question.form, "level": question.level}
     window = {"window_lo": question.window_lo, "cutoff": question.cutoff}
     return Fit.objects.filter(run=run, superseded=False, **same, **window)
-
-
-def _after(current: Fit | None) -> Q:
-    """Those that were stored later than the one that holds now: they knew points that are gone."""
-    return Q(pk__gt=current.pk if current else 0)
 
 
 def _older_than_its_points(run: Run, curve: Curve, question: Question) -> Q:
@@ -166,9 +166,3 @@ def _older_than_its_points(run: Run, curve: Curve, question: Question) -> Q:
     )
     last = float(curve.x[: len(kept)][kept].max()) if kept.any() else 0.0
     return Q(created_at__lt=attempt.started_at, fitted_hi__gt=last * (1 + 1e-9))
-
-
-def _same(one: Curve, other: Curve) -> bool:
-    return one.start == other.start and all(
-        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "step")
-    )

@@ -34,29 +34,6 @@ HORIZONS = (
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A prediction with its primary outcome, as far as scores need it."""
-
-    prediction: str
-    author: str
-    recipe: str
-    run: str
-    statement: str
-    level: float
-    horizon: str
-    width: float | None
-    error: float | None
-    inside: bool | None
-    interval_score: float | None
-    baseline: float | None
-    probability: float | None
-    happened: bool | None
-    brier: float | None
-    log_score: float | None
-    measured_before: bool
-
-
-@dataclass(frozen=True)
 class Row:
     """Interval claims of one group. kind: all, level, horizon, author, recipe, statement; key, label: which group.
 
@@ -206,9 +183,10 @@ def forecasters(project: Project) -> list[Forecaster]:
             "author__username", flat=True
         )
     )
-    people = {one.author for one in scored if one.inside is not None}
+    people = {_author_of(one) for one in scored if one.inside is not None}
     found = [
-        _forecaster(name, [s for s in scored if s.author == name], withdrawn[name]) for name in sorted(people)
+        _forecaster(name, [s for s in scored if _author_of(s) == name], withdrawn[name])
+        for name in sorted(people)
     ]
     return _ranked(found)
 
@@ -231,7 +209,7 @@ def _within(horizon: str | None) -> Q:
     return condition if end == float("inf") else condition & Q(target__lte=known * Value(end))
 
 
-def _scored(project: Project, about: Q) -> list[Scored]:
+def _scored(project: Project, about: Q) -> list[Outcome]:
     """The scored predictions with their primary outcomes, one query."""
     rows = Prediction.objects.filter(about, project=project).annotate(primary=primary_outcome())
     chosen = rows.filter(primary__isnull=False).values("primary")
@@ -244,7 +222,7 @@ def _scored(project: Project, about: Q) -> list[Scored]:
         "prediction__run__config",
         "prediction__revision__config",
     )
-    return [_one(outcome) for outcome in light.order_by("id")]
+    return list(light.order_by("id"))
 
 
 def primary_outcome() -> Any:
@@ -254,42 +232,27 @@ def primary_outcome() -> Any:
     return Coalesce(Subquery(own), Subquery(first))
 
 
-def _one(outcome: Outcome) -> Scored:
-    claim = outcome.prediction
-    revision = claim.revision
-    return Scored(
-        prediction=claim.pk,
-        author=claim.author.get_username(),
-        recipe=revision.recipe.slug if revision else claim.run.name,
-        run=outcome.run_id,
-        statement=claim.statement,
-        level=claim.level,
-        horizon=horizon_of(claim.target / claim.known_until),
-        width=None if claim.hi is None or claim.lo is None else claim.hi - claim.lo,
-        error=outcome.error,
-        inside=outcome.inside,
-        interval_score=outcome.interval_score,
-        baseline=outcome.how.get("own_interval_score"),
-        probability=claim.probability,
-        happened=outcome.happened,
-        brier=outcome.probability_score,
-        log_score=outcome.log_score,
-        measured_before=bool(outcome.how.get("measured_before_claim")),
-    )
+def _author_of(outcome: Outcome) -> str:
+    return outcome.prediction.author.get_username()
 
 
-_KINDS: tuple[tuple[str, Callable[[Scored], str]], ...] = (
-    ("level", lambda one: f"{one.level:.4g}"),
-    ("horizon", lambda one: one.horizon),
-    ("author", lambda one: one.author),
-    ("recipe", lambda one: one.recipe),
-    ("statement", lambda one: one.statement),
+def _recipe_of(outcome: Outcome) -> str:
+    revision = outcome.prediction.revision
+    return revision.recipe.slug if revision else outcome.prediction.run.name
+
+
+_KINDS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
+    ("level", lambda one: f"{one.prediction.level:.4g}"),
+    ("horizon", lambda one: horizon_of(one.prediction.target / one.prediction.known_until)),
+    ("author", _author_of),
+    ("recipe", _recipe_of),
+    ("statement", lambda one: one.prediction.statement),
 )
 _STATEMENTS = {"pass_rate": "Pass rate at the target", "ceiling": "Ceiling"}
 
 
-def _rows(kind: str, scored: Sequence[Scored], key: Callable[[Scored], str]) -> list[Row]:
-    groups: dict[str, list[Scored]] = {}
+def _rows(kind: str, scored: Sequence[Outcome], key: Callable[[Outcome], str]) -> list[Row]:
+    groups: dict[str, list[Outcome]] = {}
     for one in scored:
         if one.inside is not None:
             groups.setdefault(key(one), []).append(one)
@@ -306,36 +269,37 @@ def _label(kind: str, key: str) -> str:
     return _STATEMENTS.get(key, key) if kind == "statement" else key
 
 
-def _row(kind: str, key: str, label: str, scored: Sequence[Scored]) -> Row:
+def _row(kind: str, key: str, label: str, scored: Sequence[Outcome]) -> Row:
     intervals = [one for one in scored if one.inside is not None]
     covered = scores.coverage(
-        [bool(one.inside) for one in intervals], [one.level for one in intervals], level=CONFIDENCE
+        [bool(one.inside) for one in intervals], [one.prediction.level for one in intervals], level=CONFIDENCE
     )
     errors = [one.error for one in intervals if one.error is not None]
+    claims = [one.prediction for one in intervals]
     return Row(
         kind, key, label, covered.n, covered.inside, covered.claimed, covered.observed, covered.lo, covered.hi,
-        runs=len({one.run for one in intervals}),
+        runs=len({one.run_id for one in intervals}),
         interval_score=_mean([one.interval_score for one in intervals]),
-        width=_mean([one.width for one in intervals]),
+        width=_mean([claim.hi - claim.lo for claim in claims if claim.hi is not None and claim.lo is not None]),
         mean_error=_mean(errors),
         mean_abs_error=_mean([abs(error) for error in errors]),
     )  # fmt: skip
 
 
-def _probabilities(scored: Sequence[Scored]) -> Probabilities:
-    told = [one for one in scored if one.happened is not None and one.probability is not None]
-    p = [one.probability for one in told if one.probability is not None]
+def _probabilities(scored: Sequence[Outcome]) -> Probabilities:
+    told = [one for one in scored if one.happened is not None and one.prediction.probability is not None]
+    p = [one.prediction.probability or 0.0 for one in told]
     came = [bool(one.happened) for one in told]
     return Probabilities(
         n=len(told),
-        brier=_mean([one.brier for one in told]),
+        brier=_mean([one.probability_score for one in told]),
         log_score=_mean([one.log_score for one in told]),
         happened=_mean([float(one) for one in came]),
         bins=scores.reliability(p, came, bins=BINS, level=CONFIDENCE) if told else (),
     )
 
 
-def _counts(project: Project, about: Q, scored: Sequence[Scored]) -> Counts:
+def _counts(project: Project, about: Q, scored: Sequence[Outcome]) -> Counts:
     predictions = with_status(Prediction.objects.filter(about, project=project))
     lives = Counter(predictions.values_list("life_state", flat=True))
     waits = Pending.objects.filter(prediction=OuterRef("pk"))
@@ -350,16 +314,16 @@ def _counts(project: Project, about: Q, scored: Sequence[Scored]) -> Counts:
         replaced=lives["replaced"],
         pending=predictions.filter(Exists(waits), life_state="open").count(),
         extra=outcomes - len(scored),
-        measured_before=sum(one.measured_before for one in scored),
+        measured_before=sum(bool(one.how.get("measured_before_claim")) for one in scored),
     )
 
 
-def _forecaster(name: str, scored: Sequence[Scored], withdrawn: int) -> Forecaster:
+def _forecaster(name: str, scored: Sequence[Outcome], withdrawn: int) -> Forecaster:
     row = _row("author", name, name, scored)
     pairs = [
-        (one.interval_score, one.baseline)
+        (one.interval_score, baseline)
         for one in scored
-        if one.interval_score is not None and one.baseline is not None
+        if one.interval_score is not None and (baseline := one.how.get("own_interval_score")) is not None
     ]
     if len(pairs) < MIN_RANKED:
         return Forecaster(name, len(pairs), None, None, None, None, False, row, withdrawn)

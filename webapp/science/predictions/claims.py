@@ -177,7 +177,11 @@ def what_came(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
     if prediction.withdrawn_at is not None:
         return f"withdrawn: {prediction.withdrawn_reason}"
     if not outcomes:
-        return _nothing_came(prediction)
+        if getattr(prediction, "replaced_by", None) is not None:
+            return "replaced by a newer claim, so it is not scored"
+        if list(prediction.pendings.all()):
+            return "a run has passed its target, but cannot tell yet"
+        return "no run has passed its target yet"
     if prediction.statement == Statement.PASSES:
         held = sum(bool(one.happened) for one in outcomes)
         return f"it happened for {held} of {words.count(len(outcomes), 'run')}"
@@ -188,14 +192,6 @@ def what_came(prediction: Prediction, outcomes: Sequence[Outcome]) -> str:
         return f"{actual} came: {'inside' if judged[0].inside else 'outside'} its interval"
     held = sum(bool(one.inside) for one in judged)
     return f"inside its interval for {held} of {len(judged)} runs"
-
-
-def _nothing_came(prediction: Prediction) -> str:
-    if getattr(prediction, "replaced_by", None) is not None:
-        return "replaced by a newer claim, so it is not scored"
-    if list(prediction.pendings.all()):
-        return "a run has passed its target, but cannot tell yet"
-    return "no run has passed its target yet"
 
 
 def outcome_sentence(outcome: Outcome) -> str:

@@ -103,7 +103,12 @@ def comment(
         return stored
     made = Comment.objects.create(**fields, text=text)
     told = _mention(made, user, before=set())
-    _tell_thread(made, user, told)
+    people = {made.prediction.author_id: made.prediction.author}
+    if made.parent is not None:
+        people[made.parent.author_id] = made.parent.author
+    for pk, person in people.items():
+        if pk != user.pk and pk not in told:
+            _notify(made, person, "prediction_comment", f"{user} commented: {made.text}")
     _record("prediction.commented", made, user)
     return made
 
@@ -169,16 +174,6 @@ def _mention(comment: Comment, user: User, before: set[int]) -> set[int]:
             _notify(comment, person, "mention", f"{user} mentioned you: {comment.text}")
             told.add(person.pk)
     return told
-
-
-def _tell_thread(comment: Comment, user: User, told: set[int]) -> None:
-    """The author of the prediction and of the comment that is answered hear of it."""
-    people = {comment.prediction.author_id: comment.prediction.author}
-    if comment.parent is not None:
-        people[comment.parent.author_id] = comment.parent.author
-    for pk, person in people.items():
-        if pk != user.pk and pk not in told:
-            _notify(comment, person, "prediction_comment", f"{user} commented: {comment.text}")
 
 
 def _notify(comment: Comment, person: User, kind: str, text: str) -> None:

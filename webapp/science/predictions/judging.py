@@ -12,7 +12,6 @@ import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scaling import scores
+from scaling.course import normal_quantile
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint, effective_points
@@ -53,7 +53,8 @@ class NotYet(Exception):
 
 
 def judge(prediction: Prediction, run: Run) -> Payload | None:
-    """The columns of the outcome by this run; None where it has not passed the target. Raises NotYet."""
+    """What this run says of the claim: the columns of its outcome. None where it has not passed the target; raises
+    NotYet."""
     points = points_of(run, prediction)
     if not points or at(points[-1], prediction) < prediction.target * (1 - SAME):
         return None
@@ -61,7 +62,11 @@ def judge(prediction: Prediction, run: Run) -> Payload | None:
         return _ceiling(prediction, points)
     if prediction.statement == Statement.PASSES:
         return _passes(prediction, points)
-    return _pass_rate(prediction, points)
+    reading = read_at_target(points, prediction)
+    lo, hi = _ends(reading.value, reading.se, prediction.level)
+    method = "exact" if len(reading.points) == 1 else "interpolated"
+    said = f"pass rate {rate(reading.value, (lo, hi))} at the target"
+    return _scored(prediction, reading.value, lo, hi, _how(prediction, method, reading.points, said))
 
 
 def points_of(run: Run, prediction: Prediction) -> list[CurvePoint]:
@@ -108,14 +113,6 @@ def _se(point: CurvePoint, prediction: Prediction) -> float | None:
     return point.stderr if point.stderr is not None else noise
 
 
-def _pass_rate(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
-    reading = read_at_target(points, prediction)
-    lo, hi = _ends(reading.value, reading.se, prediction.level)
-    method = "exact" if len(reading.points) == 1 else "interpolated"
-    how = _how(prediction, method, reading.points, f"pass rate {rate(reading.value, (lo, hi))} at the target")
-    return _scored(prediction, reading.value, lo, hi, how)
-
-
 def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
     known = until_target(points, prediction)
     stop = at(known[-1], prediction)
@@ -145,7 +142,7 @@ def _passes(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
         raise NotYet(f"The rival {prediction.rival.name} cannot be read there. {reason}") from None
     gap = own.value - other.value
     se = None if own.se is None or other.se is None else math.hypot(own.se, other.se)
-    reach = _quantile(prediction.level) * (se or 0.0)
+    reach = normal_quantile(prediction.level) * (se or 0.0)
     ends = (gap - reach, gap + reach)
     if abs(gap) <= reach or gap == 0:
         raise NotYet(
@@ -194,12 +191,8 @@ def _ends(value: float, se: float | None, level: float) -> tuple[float | None, f
     """The interval of a measured pass rate, cut to [0, 1]."""
     if se is None:
         return None, None
-    reach = _quantile(level) * se
+    reach = normal_quantile(level) * se
     return max(0.0, value - reach), min(1.0, value + reach)
-
-
-def _quantile(level: float) -> float:
-    return NormalDist().inv_cdf(0.5 + 0.5 * level)
 
 
 def _how(prediction: Prediction, method: str, used: Sequence[CurvePoint], words: str) -> Payload:
@@ -289,28 +282,25 @@ def score(prediction: Prediction, run: Run) -> Outcome | None:
     if run.pk in prediction.frozen["seen"]:
         return None  # it had passed the target before the claim was made
     try:
-        columns = judge(prediction, run)
+        judged = judge(prediction, run)
     except NotYet as reason:
-        _wait(prediction, run, str(reason))
+        same = Pending.objects.filter(prediction=prediction, run=run, reason=str(reason))
+        if not same.exists():
+            defaults = {"reason": str(reason)}
+            Pending.objects.update_or_create(prediction=prediction, run=run, defaults=defaults)
         return None
-    if columns is None:
+    if judged is None:
         Pending.objects.filter(prediction=prediction, run=run).delete()
         return None
-    return _store(prediction, run, columns)
-
-
-def _wait(prediction: Prediction, run: Run, reason: str) -> None:
-    same = Pending.objects.filter(prediction=prediction, run=run, reason=reason)
-    if not same.exists():
-        Pending.objects.update_or_create(prediction=prediction, run=run, defaults={"reason": reason})
+    return _store(prediction, run, judged)
 
 
 @transaction.atomic
-def _store(prediction: Prediction, run: Run, columns: Payload) -> Outcome | None:
+def _store(prediction: Prediction, run: Run, judged: Payload) -> Outcome | None:
     current = locked(prediction)
     if current.withdrawn_at is not None or Prediction.objects.filter(replaces=current).exists():
         return None
-    outcome, new = Outcome.objects.get_or_create(prediction=current, run=run, defaults=columns)
+    outcome, new = Outcome.objects.get_or_create(prediction=current, run=run, defaults=judged)
     Pending.objects.filter(prediction=current, run=run).delete()
     if not new:
         return None

@@ -121,7 +121,10 @@ def freeze(
     """
     check(claim, run)
     reasons, key = text_from("reasons", reasons), checked_key(key or None)
-    digest = _digest(run, claim, reasons, replaces)
+    rival, before = claim.rival, replaces.pk if replaces else None
+    digest = body_digest(
+        [run.pk, asdict(claim.question), claim.columns, rival.pk if rival else None, reasons, before]
+    )
     try:
         with transaction.atomic():
             # The lock that ingest takes: what is read here is all there is until the claim is stored.
@@ -254,13 +257,6 @@ def withdraw(prediction: Prediction, *, user: User, reason: str) -> Prediction:
         name=prediction.run.name, reason=reason[:300],
     )  # fmt: skip
     return prediction
-
-
-def _digest(run: Run, claim: Claim, reasons: str, replaces: Prediction | None) -> str:
-    rival, before = claim.rival, replaces.pk if replaces else None
-    return body_digest(
-        [run.pk, asdict(claim.question), claim.columns, rival.pk if rival else None, reasons, before]
-    )
 
 
 def _taken(error: IntegrityError) -> Exception:

@@ -70,7 +70,12 @@ def axis_law(groups: Sequence[Group]) -> Payload | None:
     }
     if why := _why_not(along, runs):
         return law | {"why": why, "sentence": why, "variants": [], "curve": []}
-    return law | {"why": "", "sentence": _sentence(law)} | _drawn(law, along)
+    values = len({run["value"] for run in runs})
+    sentence = (
+        f"One law over {words.count(len(runs), 'run')} of {values} values: the line is the forecast ceiling at "
+        f"each value, its band the {words.percent(DEFAULT_LEVEL)} interval of one more run there."
+    )
+    return law | {"why": "", "sentence": sentence} | _drawn(law, along)
 
 
 def _said(member: Member) -> Payload | None:
@@ -181,14 +186,6 @@ def shown(value: float) -> str:
 def _in_words(said: Payload, level: str) -> str:
     ends = (said["lo"], said["hi"])
     return f"{words.rate(said['value'], ends)}, {level} {words.span(ends)}"
-
-
-def _sentence(law: Payload) -> str:
-    values = len({run["value"] for run in law["runs"]})
-    return (
-        f"One law over {words.count(len(law['runs']), 'run')} of {values} values: the line is the forecast ceiling at "
-        f"each value, its band the {words.percent(law['level'])} interval of one more run there."
-    )
 
 
 LOWER, HIGHER, SLOWER, FASTER, TIE, UNDECIDED, OPEN, PENDING, OTHER = (

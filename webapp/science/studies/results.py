@@ -6,7 +6,7 @@ from typing import Any
 
 import scaling
 from scaling import curve, ranking, seeds
-from scaling.ranking import Compared, Course
+from scaling.ranking import Course
 from scaling.seeds import CORPUS, Between, estimate_of
 from webapp.record.runs.models import State
 from webapp.record.runs.pace import time_left
@@ -58,7 +58,11 @@ VERDICT_WORDS = {
 def results(study: Study, groups: Sequence[Group], *, metric: str = DEFAULT_METRIC) -> Payload:
     """The payload of one study. Positions name its variants; 0 is the base."""
     ceilings = {group.arm.position: pooled_ceiling(group.fits) for group in groups}
-    found_at = _compared(study, groups)
+    # The variants by their runs' forecasts; seeds as all recipes of the base's task have them.
+    seeds_there = seeds_of_tasks(study.project)[groups[0].arm.task] if groups else CORPUS
+    found_at = ranking.compared(
+        [[member.course for member in group.members] for group in groups], seeds_there
+    )
     names = ["the base" if group.arm.is_base else group.arm.label for group in groups]
     verdicts = {
         group.arm.position: _verdict(group, groups[0], judge(found_at, place, names), metric)
@@ -89,12 +93,6 @@ def results(study: Study, groups: Sequence[Group], *, metric: str = DEFAULT_METR
     }
 
 
-def _compared(study: Study, groups: Sequence[Group]) -> Compared:
-    """The variants by their runs' forecasts; seeds as all recipes of the base's task have them."""
-    seeds_there = seeds_of_tasks(study.project)[groups[0].arm.task] if groups else CORPUS
-    return ranking.compared([[member.course for member in group.members] for group in groups], seeds_there)
-
-
 def _verdict(group: Group, base: Group, judged: Verdict, metric: str) -> Verdict:
     if metric == DEFAULT_METRIC and _task(group) != _task(base):
         return Verdict(OTHER)
@@ -112,6 +110,7 @@ def _row(
 ) -> Payload:
     arm, position = group.arm, group.arm.position
     ceiling, verdict = ceilings[position], verdicts.get(position)
+    crashed = [f"seed {member.run.seed}" for member in group.members if member.crashed]
     return {
         "position": position,
         "label": arm.label,
@@ -120,7 +119,7 @@ def _row(
         "axis_title": arm.axis_title,
         "value": arm.value,
         "sentence": arm.sentence,
-        "note": ". ".join(filter(None, [_note(arm), _crashed(group)])),
+        "note": ". ".join(filter(None, [_note(arm), crash_note(crashed)])),
         "recipe_slug": arm.revision.recipe.slug if arm.revision else None,
         "recipe": str(arm.revision) if arm.revision else "",
         "revision": arm.revision.number if arm.revision else None,
@@ -134,10 +133,6 @@ def _row(
         "B": _b(group.fits),
         "c90": _to_share(group.fits),
     }
-
-
-def _crashed(group: Group) -> str:
-    return crash_note([f"seed {member.run.seed}" for member in group.members if member.crashed])
 
 
 def _note(arm: Arm) -> str:

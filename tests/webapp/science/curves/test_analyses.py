@@ -11,9 +11,14 @@ from webapp.record.runs.models import Point
 from webapp.science.curves import fitting, words
 from webapp.science.curves.fitting import Question, curve_of
 from webapp.science.curves.models import Fit
-from webapp.science.curves.run import history
-from webapp.science.curves.run.history import hindsight_rows, history_payload, whole_fits
-from webapp.science.curves.run.window_table import forms_payload, sensible_windows, window_payload
+from webapp.science.curves.run.analyses import (
+    forms_payload,
+    hindsight_rows,
+    history_payload,
+    sensible_windows,
+    whole_fits,
+    window_payload,
+)
 from webapp.science.curves.services import refit
 from webapp.science.curves.words import AXES
 
@@ -179,7 +184,7 @@ def test_forecasts_from_earlier_are_those_of_scaling(curve):
 
 def test_analyses_are_made_once_for_the_same_points(curve, monkeypatch):
     hindsight_rows(curve, Question(), HOURS)
-    monkeypatch.setattr(history.forecast, "rolling", None)
+    monkeypatch.setattr(forecast, "fit", None)
 
     assert hindsight_rows(curve, Question(), HOURS)
 

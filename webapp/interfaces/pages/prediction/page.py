@@ -21,7 +21,7 @@ from webapp.interfaces.pages.prediction.listing import differences
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import words
 from webapp.science.curves.fitting import curve_of
-from webapp.science.curves.run.window_table import forms_payload, window_payload
+from webapp.science.curves.run.analyses import forms_payload, window_payload
 from webapp.science.curves.words import AXES
 from webapp.science.predictions import claims, selectors
 from webapp.science.predictions.calibration import Record

@@ -30,10 +30,16 @@ from webapp.reporting.alarms.services import current_alarms
 from webapp.reporting.policies.selectors import acted_on, policy_of
 from webapp.science.curves import ahead, words
 from webapp.science.curves.fitting import Curve, Question, curve_of
+from webapp.science.curves.run.analyses import (
+    MOST_ROWS,
+    forms_payload,
+    hindsight_rows,
+    history_payload,
+    whole_fits,
+    window_payload,
+)
 from webapp.science.curves.run.figure import end_of_budget
 from webapp.science.curves.run.forecast import DEFAULT_DELTA, plan_answers
-from webapp.science.curves.run.history import MOST_ROWS, hindsight_rows, history_payload, whole_fits
-from webapp.science.curves.run.window_table import forms_payload, window_payload
 from webapp.science.curves.words import AXES
 
 Context = dict[str, Any]

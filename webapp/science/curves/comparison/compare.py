@@ -29,7 +29,7 @@ from webapp.science.curves.comparison.entries import (
     with_fits,
 )
 from webapp.science.curves.estimates import Said
-from webapp.science.curves.fitting import Curve, Question, curves_of, fits_of, thinned_curves
+from webapp.science.curves.fitting import Question, curves_of, fits_of, thinned_curves
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
@@ -68,7 +68,10 @@ def entries_of(
     published = published_entries(references)
     if not is_many(own):
         curves = curves_of(ids, x)
-        live = _fitted(curves, x)
+        made, crashed = fits_of(curves, Question(x))
+        live = {pk: estimates.of_live(fit) for pk, fit in made.items()} | {
+            pk: estimates.of_crash(len(curves[pk].x)) for pk in crashed
+        }
         few = [with_fits(entry, live, curves=curves) for entry in own]
         return _with_courses(few, runs, x, live) + published
     fits: dict[str, estimates.RunFit | None] = {
@@ -93,14 +96,6 @@ def _with_courses(
         replace(entry, courses=tuple(courses.get(run.pk) for run in entry.runs), between=seeds[entry.task])
         for entry in entries
     ]
-
-
-def _fitted(curves: dict[str, Curve], x: str) -> dict[str, estimates.RunFit | None]:
-    """Run -> its fit, made now; a crash is a fit that failed and says so, too few points are none."""
-    fits, crashed = fits_of(curves, Question(x))
-    return {pk: estimates.of_live(fit) for pk, fit in fits.items()} | {
-        pk: estimates.of_crash(len(curves[pk].x)) for pk in crashed
-    }
 
 
 def is_many(entries: Sequence[Entry]) -> bool:

@@ -233,8 +233,14 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
         )
     if nothing:
         found.append(f"No evaluation on this axis yet: {words.few(nothing)}.")
-    if note := crash_note(_crashed(entries), "Without parameters of Eq. 1"):
-        found.append(note)
+    crashed = [
+        label_of(run)
+        for entry in entries
+        for run, fit in zip(entry.runs, entry.fits, strict=False)
+        if fit is not None and fit.message == CRASHED
+    ]
+    if crashed:
+        found.append(crash_note(crashed, "Without parameters of Eq. 1"))
     return found
 
 
@@ -244,7 +250,11 @@ def why_unfitted(entries: Sequence[Entry], x: str, *, many: bool) -> str:
         return f"Nothing fitted. {CRASHED}" if all(fit.message == CRASHED for fit in fits) else ""
     if many and x != DEFAULT_AXIS:
         return f"Of so many only the fits by {UNITS[DEFAULT_AXIS]} are at hand: choose fewer, or that axis."
-    known = " whose compute is known" if _tracked(entries) and x != "step" else ""
+    known = (
+        " whose compute is known"
+        if any(run.origin == Run.Origin.TRACKED for entry in entries for run in entry.runs) and x != "step"
+        else ""
+    )
     return f"Nothing fitted yet: a fit needs at least five evaluations after the first update{known}."
 
 
@@ -253,21 +263,8 @@ def is_empty(entries: Sequence[Entry]) -> bool:
     return not any(entry.kind == PUBLISHED or _is_shown(entry) for entry in entries)
 
 
-def _crashed(entries: Sequence[Entry]) -> list[str]:
-    return [
-        label_of(run)
-        for entry in entries
-        for run, fit in zip(entry.runs, entry.fits, strict=False)
-        if fit is not None and fit.message == CRASHED
-    ]
-
-
 def _is_shown(entry: Entry) -> bool:
     return any(len(one.x) for one in (*entry.curves, *entry.thinned) if one is not None)
-
-
-def _tracked(entries: Sequence[Entry]) -> bool:
-    return any(run.origin == Run.Origin.TRACKED for entry in entries for run in entry.runs)
 
 
 @dataclass(frozen=True)

@@ -121,15 +121,22 @@ def digest_of(curve: Curve) -> str:
 
 def _judge(run: Run, curve: Curve) -> bool:
     """The outcome of a run that has ended, and the scores of its origins. A second time nothing is done."""
-    _complete_fit(run, curve)
+    # A fit that a release before stored without a forecast gets it.
+    whole = Fit.objects.filter(run=run, superseded=False, cutoff=None, window_lo=None)
+    if whole.filter(forecast__isnull=True).exists():
+        store_fit(run, curve, Question())
     digest = digest_of(curve)
     if ForecastOutcome.objects.filter(run=run, data_digest=digest).exists():
         ForecastOutcome.objects.filter(run=run).update(
             judged_at=timezone.now()
         )  # it ended again without anything new
         return False
-    _forget_superseded(run, curve)
-    if why := _why_not(curve):
+    # Evaluations may no longer count: a later attempt resumed from before them.
+    for origin in ForecastOrigin.objects.filter(run=run):
+        if digest_of(curve.only(curve.x <= origin.cut * (1 + CROSSED))) != origin.data_digest:
+            origin.delete()
+    why = _why_not(curve)
+    if why:
         ForecastOrigin.objects.filter(run=run).update(said=None, ratios=None)
         _note(run.pk, digest=digest, why=why)
         return True
@@ -146,13 +153,6 @@ def _judge(run: Run, curve: Curve) -> bool:
     return True
 
 
-def _complete_fit(run: Run, curve: Curve) -> None:
-    """A fit that a release before stored without a forecast gets it."""
-    whole = Fit.objects.filter(run=run, superseded=False, cutoff=None, window_lo=None)
-    if whole.filter(forecast__isnull=True).exists():
-        store_fit(run, curve, Question())
-
-
 def _why_not(curve: Curve) -> str:
     if len(curve.x) < MIN_POINTS + MIN_LATE:
         return f"it has {len(curve.x)} evaluations, too few to judge a forecast by"
@@ -160,13 +160,6 @@ def _why_not(curve: Curve) -> str:
     if late < MIN_LATE:
         return "its last eighth has a single evaluation, too few to judge a forecast by"
     return ""
-
-
-def _forget_superseded(run: Run, curve: Curve) -> None:
-    """Origins whose evaluations no longer count: a later attempt resumed from before them."""
-    for origin in ForecastOrigin.objects.filter(run=run):
-        if digest_of(curve.only(curve.x <= origin.cut * (1 + CROSSED))) != origin.data_digest:
-            origin.delete()
 
 
 def _score(origin: ForecastOrigin, curve: Curve, target: float, came: float) -> None:

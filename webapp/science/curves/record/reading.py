@@ -119,6 +119,7 @@ def record(project: Project, *, task: str = "", recipe: str = "") -> Found:
     judged = [recalibrated(one, own) for one in _judged(project, task, recipe)]
     present = [name for name in ORDER if any(name in one.by for one in judged)]
     rows = [_row(name, judged, "all", "All") for name in present]
+    unjudged = outcomes_of(project).exclude(why="").values("why").annotate(n=Count("pk"))
     return Found(
         runs=len({one.run for one in judged}),
         forecasts=len(judged),
@@ -126,7 +127,7 @@ def record(project: Project, *, task: str = "", recipe: str = "") -> Found:
         methods=tuple(rows),
         levels=tuple(_level(level, judged) for level in LEVELS),
         by={kind: tuple(_groups(judged, of)) for kind, of in GROUPS.items()},
-        unjudged=_unjudged(project),
+        unjudged=tuple(unjudged.order_by("-n", "why").values_list("why", "n")),
         waiting=overdue().filter(project=project).count(),
         is_on=own.is_on,
         of_project=own.n_runs,
@@ -239,9 +240,3 @@ def _level(level: float, judged: Sequence[Judged]) -> Level:
         covered.hi,
         sum(after) if after else None,
     )
-
-
-def _unjudged(project: Project) -> tuple[tuple[str, int], ...]:
-    """Why ended runs are not judged, and how many of each."""
-    rows = outcomes_of(project).exclude(why="").values("why").annotate(n=Count("pk"))
-    return tuple(rows.order_by("-n", "why").values_list("why", "n"))

@@ -190,18 +190,14 @@ def record_of(project: Project | int) -> Record:
     with _lock:
         known = _records.get((pk, stamp))
     if known is None:
-        known = _read(pk)
+        newest = outcomes_of(pk).filter(why="").order_by("-judged_at").values("run")[:MOST_RUNS]
+        rows = ForecastOrigin.objects.filter(run__in=newest, ratios__isnull=False).order_by("pk")
+        said: list[tuple[str, Any]] = list(rows.values_list("run_id", "ratios"))
+        ratios = {key(level): np.array([one[key(level)] for _, one in said]) for level in LEVELS}
+        known = Record(np.array([run for run, _ in said], "<U16"), ratios)
         with _lock:
             _records[pk, stamp] = known
     return Record(known.runs, known.ratios, is_on, stamp)
-
-
-def _read(project: int) -> Record:
-    newest = outcomes_of(project).filter(why="").order_by("-judged_at").values("run")[:MOST_RUNS]
-    rows = ForecastOrigin.objects.filter(run__in=newest, ratios__isnull=False).order_by("pk")
-    found: list[tuple[str, Any]] = list(rows.values_list("run_id", "ratios"))
-    runs = np.array([run for run, _ in found], "<U16")
-    return Record(runs, {key(level): np.array([one[key(level)] for _, one in found]) for level in LEVELS})
 
 
 def outcomes_of(project: Project | int) -> QuerySet[ForecastOutcome]:

@@ -2,17 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from training.cluster.devices import NoDevice, check_devices
-from training.recipe import RecipeError, apply_overrides, check_runnable, load_recipe
+from training.recipe import RecipeError, apply_overrides, check_devices, check_runnable, load_recipe
 from training.schema import Resources
 
 GPUS = Resources(generator_gpus=2, trainer_gpus=1)
 
 
 def test_gpus_are_refused_where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(NoDevice, match="^resources.generator_gpus asks for 2 GPUs; this machine has none"):
+    with pytest.raises(
+        RecipeError, match="^resources.generator_gpus: asks for 2 GPUs; this machine has none"
+    ):
         check_devices(GPUS, tmp_path)
-    with pytest.raises(NoDevice, match="^resources.trainer_gpus asks for 1 GPU;"):
+    with pytest.raises(RecipeError, match="^resources.trainer_gpus: asks for 1 GPU;"):
         check_devices(Resources(trainer_gpus=1), tmp_path)
 
     check_devices(Resources(generator_cpus=99), tmp_path)
