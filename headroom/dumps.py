@@ -58,7 +58,7 @@ def _by_step(path: Path) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-def add_samples(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_samples(commands: Any) -> None:
     """Give the command line `samples`."""
     one = commands.add_parser(
         "samples", help="give a run the responses in a folder: verl's dumps, TRL's completions"
