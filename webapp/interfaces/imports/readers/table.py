@@ -131,7 +131,7 @@ class Span:
 
 def preview(table: Table, options: Options) -> Preview:
     """The beginning of the table, and a guess of its mapping that keeps the rest of `options`."""
-    rows = [[text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
+    rows = tuple(tuple(text(cell) for cell in cells) for _, _, cells in islice(table.rows(), PREVIEW_ROWS))
     found = guess(table.columns, rows, options.columns)
     columns = {**found.likely, **found.columns}
     mapped = options.model_copy(update={"columns": columns, "percent": options.percent or found.percent})
@@ -173,7 +173,7 @@ def found_runs(
 
 
 def _guessed(table: Table) -> Mapping[str, str]:
-    rows = [[text(cell) for cell in cells] for _, _, cells in islice(table.rows(), PREVIEW_ROWS)]
+    rows = tuple(tuple(text(cell) for cell in cells) for _, _, cells in islice(table.rows(), PREVIEW_ROWS))
     found: Guess = guess(table.columns, rows, {})
     if found.unclear:
         raise BadSource(table.file, None, f"Say which column is what. {found.unclear[0]}")
