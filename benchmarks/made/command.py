@@ -17,7 +17,7 @@ from webapp.record.recipes.models import Revision
 from webapp.record.runs.editing import remove_runs
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.services import judge_run
-from webapp.science.curves.selectors import store_fits
+from webapp.science.curves.stored_fits import store_fits
 
 RECIPES = 12
 SAY_SECONDS = 5.0

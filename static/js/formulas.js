@@ -75,8 +75,8 @@ function rangeOf(text, first, end) {
   return range;
 }
 
-function loaded({ katex, katexStyle }) {
-  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: katexStyle });
+function loaded({ katex, katexSheet }) {
+  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: katexSheet });
   const script = Object.assign(document.createElement("script"), { src: katex });
   document.head.append(style);
   return new Promise((resolve) => {

@@ -50,7 +50,7 @@ def test_formulas_are_drawn(page, make_run):
     page.get_by_text("Thinking, 3 words").click()
     expect(drawn(page)).to_have_count(7)
     look(page, "run-samples-formulas")
-    assert page.locator(".sample .from-model").last.evaluate("text => text.tabIndex") == -1
+    expect(page.locator(".sample .from-model").last).to_have_js_property("tabIndex", -1)
 
     page.get_by_role("button", name="Formulas").click()
     expect(drawn(page)).to_have_count(0)

@@ -45,7 +45,7 @@ def test_a_run_is_tracked_offline(client: Environment) -> None:
 def test_its_command_answers_by_both_names(client: Environment) -> None:
     for command in (["headroom"], ["python", "-m", "headroom"]):
         assert client.says(*command, "--version") == f"headroom {__version__}\n"
-        assert "{sync,import,tail}" in client.says(*command, "--help")
+        assert "{sync,import,tail,samples}" in client.says(*command, "--help")
 
 
 def test_nothing_of_the_server_is_loaded_or_in_the_way_of_other_peoples_names(client: Environment) -> None:

@@ -24,9 +24,10 @@ OPTIONAL = {
     "psycopg",
     "numpy",
     "pandas",
+    "pyarrow",
     "yaml",
     "PIL",
-}  # of the client's adapters, MLflow's stores in PostgreSQL, and what scripts of wandb give to its shim
+}  # of the client's adapters, MLflow's stores in PostgreSQL, TRL's Parquet, and what scripts of wandb give to its shim
 # A package with several distributions behind it (`google`), and which one is meant.
 MEANT = {"google": "protobuf", "vllm": "vllm"}
 

@@ -138,7 +138,7 @@ def test_what_cannot_be_done_is_said(db, options, words):
 
 
 def test_fits_by_several_processes_are_the_same(made):
-    from webapp.science.curves.selectors import fit_parts, fitted_by, parts_of
+    from webapp.science.curves.stored_fits import fit_parts, fitted_by, parts_of
 
     project, _ = made
     ids = list(Run.objects.filter(project=project, state=State.SUCCEEDED).values_list("pk", flat=True)[:4])

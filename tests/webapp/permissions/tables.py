@@ -115,6 +115,8 @@ OTHERWISE: dict[tuple[str, str], dict[str, str]] = {
         for name in {name for name, need in ROUTES.items() if need.owners} - {"remove-example"}
     },
     ("remove-example", "POST"): dict.fromkeys([*ROLES, OWNER, BOTH, ELSEWHERE], "404"),
+    # That of the world is its author's: tests/webapp/interfaces/pages/test_compare.py deletes one's own.
+    ("compare-delete-layout", "POST"): dict.fromkeys([*ROLES, OWNER, BOTH, ELSEWHERE], "404"),
     # Secrets have the same names in all projects: the address means that of the reader's own project.
     ("delete-secret", "POST"): {BOTH: "let in", ELSEWHERE: "let in"},
 }

@@ -33,8 +33,8 @@ from webapp.reporting.reports.document import text_of
 from webapp.reporting.reports.models import Report
 from webapp.reporting.reports.services import publish_unsigned
 from webapp.science.curves.models import Fit
-from webapp.science.curves.selectors import store_fits
 from webapp.science.curves.services import rebuild
+from webapp.science.curves.stored_fits import store_fits
 from webapp.science.studies.models import Study
 
 TITLE = "Findings: the paper in miniature"

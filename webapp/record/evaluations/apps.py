@@ -1,11 +1,23 @@
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from webapp.record.runs.admission.guests import Guest
 
 
 class EvaluationsConfig(AppConfig):
     name = "webapp.record.evaluations"
 
     def ready(self) -> None:
-        from webapp.record.evaluations.queue import guests_of_evaluations
         from webapp.record.runs.admission.guests import SOURCES
 
-        SOURCES.append(guests_of_evaluations)
+        SOURCES.append(_guests)
+
+
+def _guests() -> Sequence["Guest"]:
+    """Only who admits jobs needs what tells of them: it imports numpy."""
+    from webapp.record.evaluations.queue import guests_of_evaluations
+
+    return guests_of_evaluations()

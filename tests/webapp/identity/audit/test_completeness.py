@@ -585,6 +585,7 @@ SILENT = {
     },
     "webapp.science.studies.services": {"checked_name": "reads", "record_change": "tells of the others"},
     "webapp.reporting.shares.services": {
+        "clean_title": "reads",
         "question_of": "reads",
         "title_of": "reads",
         "note_visit": "a visit changes nothing that anybody made",

@@ -140,7 +140,7 @@ def test_whole_indexes_stay(transactional_db):
 
 
 def test_our_migrate_is_the_one_that_is_called():
-    assert get_commands()["migrate"] == "webapp.record.health"
+    assert get_commands()["migrate"] == "webapp.operation"
 
 
 @pytest.fixture

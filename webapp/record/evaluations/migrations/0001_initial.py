@@ -34,17 +34,20 @@ class Migration(migrations.Migration):
                         choices=[
                             ("queued", "Queued"),
                             ("running", "Running"),
+                            ("stopping", "Stopping"),
                             ("succeeded", "Succeeded"),
                             ("failed", "Failed"),
+                            ("cancelled", "Cancelled"),
                         ],
                         default="queued",
                         max_length=10,
                     ),
                 ),
                 ("tries", models.PositiveIntegerField(default=0)),
-                ("submitted_at", models.DateTimeField(null=True)),
+                ("began_at", models.DateTimeField(null=True)),
                 ("ended_at", models.DateTimeField(null=True)),
-                ("error", models.TextField(blank=True)),
+                ("claimed_until", models.DateTimeField(null=True)),
+                ("reason", models.TextField(blank=True)),
                 ("result", models.JSONField(null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
@@ -67,7 +70,7 @@ class Migration(migrations.Migration):
                 "ordering": ["id"],
                 "indexes": [
                     models.Index(
-                        condition=models.Q(("state__in", ["queued", "running"])),
+                        condition=models.Q(("state__in", ["queued", "running", "stopping"])),
                         fields=["id"],
                         name="evaluation_open",
                     )

@@ -142,7 +142,7 @@ def test_checking_costs_the_same_queries_with_more_runs(
 ):
     for seed in range(3):
         make_run(3, seed=seed)
-    with django_assert_max_num_queries(22):
+    with django_assert_max_num_queries(23):
         check(ada, whole_form)
     with django_assert_max_num_queries(12):
         ada.get("/runs/new")

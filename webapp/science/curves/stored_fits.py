@@ -1,0 +1,105 @@
+"""The stored fits of made runs: those that refits would have stored at parts of the way and at the end."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import django
+import numpy as np
+
+STAGES = (0.5, 1.0)  # shares of the evaluations that a run had when it was fitted
+FEWEST = 5
+CHUNK = 128  # runs that are read, fitted and stored together
+
+
+class Part(NamedTuple):
+    """What is fitted: one run's compute [n] in device-hours, pass rates [n], and those before the first update."""
+
+    run_id: str
+    compute: tuple[float, ...]
+    rates: tuple[float, ...]
+    start: tuple[float, ...]
+
+
+def fit_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """The columns of a stored fit for each part, in its order."""
+    from scaling.many import fit_many
+    from webapp.science.curves.answers import outcome_of
+
+    if not parts:
+        return []
+    curves = [(np.array(part.compute), np.array(part.rates)) for part in parts]
+    many = fit_many(curves, r0_observed=[part.start for part in parts])
+    fits = [many.fit(index) for index in range(len(many))]
+    return [
+        {
+            "run_id": part.run_id,
+            "form": fit.form,
+            "method": fit.method,
+            "level": fit.level,
+            "data_digest": fit.digest,
+        }
+        | outcome_of(fit)
+        for part, fit in zip(parts, fits, strict=True)
+    ]
+
+
+def store_fits(run_ids: Iterable[str], *, processes: int = 1) -> Iterator[int]:
+    """Fit the runs as they would have been at each of STAGES, and store that; yields how many runs were looked at."""
+    from webapp.science.curves.models import Fit
+
+    chunks = _chunks(run_ids)
+    for chunk, rows in fitted_by(chunks, processes):
+        Fit.objects.bulk_create(Fit(**row) for row in rows)
+        yield len(chunk)
+
+
+def fitted_by(
+    chunks: Iterator[list[str]], processes: int
+) -> Iterator[tuple[list[str], list[dict[str, Any]]]]:
+    if processes == 1:
+        for chunk in chunks:
+            yield chunk, fit_parts(parts_of(chunk))
+        return
+    # Not forked: a child must not hold our connection to the database.
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin) as pool:
+        waiting: list[tuple[list[str], Any]] = []
+        for chunk in chunks:
+            waiting.append((chunk, pool.submit(fit_parts, parts_of(chunk))))
+            if len(waiting) > processes:
+                done, future = waiting.pop(0)
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _begin() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    django.setup()
+
+
+def _chunks(run_ids: Iterable[str]) -> Iterator[list[str]]:
+    ids = iter(run_ids)
+    while chunk := list(islice(ids, CHUNK)):
+        yield chunk
+
+
+def parts_of(run_ids: Sequence[str]) -> list[Part]:
+    """What each run had been fitted to, the earliest first: ids of stored fits grow with time."""
+    from webapp.record.runs.points import effective_points_of
+
+    found = effective_points_of(run_ids)
+    parts = []
+    for run_id in run_ids:
+        points = sorted(found.get(run_id, []), key=lambda point: point.device_hours or 0.0)
+        start = tuple(point.value for point in points if not point.device_hours)
+        later = [(point.device_hours, point.value) for point in points if point.device_hours]
+        for stage in STAGES:
+            known = later[: round(stage * len(later))]
+            if len(known) >= FEWEST:
+                compute, rates = zip(*known, strict=True)
+                parts.append(Part(run_id, compute, rates, start))
+    return parts
