@@ -1,6 +1,7 @@
 """From a launch over REST to a stored fit: PostgreSQL, Redis, Celery, Ray and torch, nothing
 replaced; in the long form with vLLM."""
 
+import json
 import time
 from collections.abc import Callable
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.pretrained import MODEL
 from tests.running_stack import STORY, STORY_STEPS, STORY_TASK
+from training.__main__ import main
+from training.models import check_model
 
 pytestmark = [pytest.mark.long_form, pytest.mark.stack, pytest.mark.vllm, pytest.mark.timeout(600)]
 
@@ -68,11 +71,13 @@ def test_training_raises_the_pass_rate(api, trained):
 
 
 def test_a_fit_is_stored_with_status_digest_and_interval(api, trained):
-    fits = until(lambda: api.get(f"runs/{trained['id']}/fits").json()["items"], 20, "stored fit")
-
-    newest = fits[0]
     points = api.get(f"runs/{trained['id']}/curve", params={"start": False}).json()["points"]
-    assert newest["n"] == len(points)
+
+    def newest_fit():
+        fits = api.get(f"runs/{trained['id']}/fits").json()["items"]
+        return fits[0] if fits and fits[0]["n"] == len(points) else None
+
+    newest = until(newest_fit, 20, "stored fit of all points")
     assert len(newest["data_digest"]) == 64
     assert newest["status"] in ("ok", "not_identified")
     low, high = newest["intervals"]["A"]
@@ -99,6 +104,16 @@ def test_staleness_stays_within_the_depth(api, trained):
     ).json()
 
     assert max(point["value"] for point in stale["points"]) <= k
+
+
+def test_the_run_leaves_its_summary_and_a_model_like_an_exported_one(trained, stack_with_model, tmp_path):
+    folder = stack_with_model.home / "runs" / trained["id"]
+    summary = json.loads((folder / "summary.json").read_text())
+
+    assert (summary["state"], summary["step"]) == ("succeeded", STORY_STEPS)
+    saved = check_model(str(folder / "model"), min_context=64) / "model.safetensors"
+    assert main(["export", "--run-dir", str(folder), "--out", str(tmp_path / "again")]) == 0
+    assert saved.read_bytes() == (tmp_path / "again" / "model.safetensors").read_bytes()
 
 
 def test_every_record_of_the_journal_is_stored_once(api, trained, stack_with_model):
