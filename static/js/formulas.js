@@ -58,7 +58,13 @@ function draw(text, kept) {
     kept.set(node, range.extractContents());
     range.insertNode(node);
   }
-  if (text.scrollWidth > text.clientWidth) text.tabIndex = 0; // by keys, too
+  letScroll(text);
+}
+
+/** By keys, too, what is wider than its place. */
+function letScroll(text) {
+  if (text.scrollWidth > text.clientWidth) text.tabIndex = 0;
+  else text.removeAttribute("tabindex");
 }
 
 /** From one character of a text to another, whatever nodes it has by now. */
@@ -75,14 +81,14 @@ function rangeOf(text, first, end) {
   return range;
 }
 
+/** The rules first: without them a formula stands there twice. What does not come leaves everything as it was written. */
 function loaded({ katex, katexSheet }) {
   const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: katexSheet });
   const script = Object.assign(document.createElement("script"), { src: katex });
-  document.head.append(style);
-  return new Promise((resolve) => {
-    script.onload = script.onerror = resolve; // without it everything stays as it was written
-    document.head.append(script);
-  });
+  return Promise.all([style, script].map((part) => new Promise((resolve) => {
+    part.onload = part.onerror = resolve;
+    document.head.append(part);
+  })));
 }
 
 function start() {
@@ -100,12 +106,17 @@ function start() {
     if (toggle.ariaPressed === "true") inView.forEach((text) => draw(text, kept));
   }, { rootMargin: "200px" });
   const drawAll = () => some.forEach((text) => seen.observe(text));
+  // How wide a formula is shows once its fonts are there.
+  document.fonts.addEventListener("loadingdone", () => some.forEach(letScroll));
+  const sized = new ResizeObserver((entries) => entries.forEach((entry) => letScroll(entry.target)));
+  some.forEach((text) => sized.observe(text));
   toggle.hidden = false;
   toggle.addEventListener("click", () => {
     toggle.ariaPressed = toggle.ariaPressed === "true" ? "false" : "true";
     seen.disconnect();
     for (const [node, written] of kept) node.replaceWith(written);
     kept.clear();
+    some.forEach(letScroll);
     if (toggle.ariaPressed === "true") drawAll();
   });
   drawAll();

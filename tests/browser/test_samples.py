@@ -46,7 +46,7 @@ def test_formulas_are_drawn(page, make_run):
     expect(drawn(page)).to_have_count(6)  # one in the prompt; not the one in the folded thought
     expect(page.locator(".formula.final")).to_have_text(re.compile("3"))
     expect(page.locator(".from-model").last).to_contain_text("and they cost $5 or $6, not \\$7.")
-    assert page.evaluate("document.fonts.check('16px KaTeX_Main')")
+    page.wait_for_function("document.fonts.check('16px KaTeX_Main')")
     page.get_by_text("Thinking, 3 words").click()
     expect(drawn(page)).to_have_count(7)
     look(page, "run-samples-formulas")
