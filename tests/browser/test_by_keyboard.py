@@ -40,6 +40,7 @@ def test_launch(reader, model_folder):
     reader.press("ArrowDown")
     expect(reader.page.locator("aside h2")).not_to_have_text(title)
     assert reader.stop() == recipe  # the form came anew, the focus stayed
+    expect(reader.page.locator(".htmx-request, .htmx-swapping, .htmx-settling, .htmx-added")).to_have_count(0)
     reader.press("ArrowUp")
     expect(reader.page.locator("aside h2")).to_have_text(title)
     budget = reader.tab_to("textbox", "^Compute budget")
