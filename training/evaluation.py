@@ -107,7 +107,6 @@ def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     metrics = {
         "eval/pass_rate": mean,
         "eval/pass_rate_stderr": stderr,
-        "eval/pass_rate_sampling_error": sampling_error(groups),
         "eval/n_prompts": float(len(groups)),
         "eval/k": float(len(groups[0].samples)),
         "eval/response_length": sum(len(sample.response) for sample in samples) / len(samples),
@@ -116,6 +115,7 @@ def evaluation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
     samples_each = len(groups[0].samples)
     if samples_each > 1:
+        metrics["eval/pass_rate_sampling_error"] = sampling_error(groups)
         metrics["eval/pass_at_k"], metrics["eval/pass_at_k_stderr"] = pass_at_k(groups, samples_each)
     for k in (2**power for power in range(1, samples_each.bit_length()) if 2**power < samples_each):
         metrics[f"eval/pass_at_{k}"], metrics[f"eval/pass_at_{k}_stderr"] = pass_at_k(groups, k)

@@ -108,7 +108,9 @@ def test_noise_over_the_same_prompts_comes_from_within_them() -> None:
 
     assert sampling_error(groups) == pytest.approx(math.sqrt(0.25 * 0.75 / 3) / 3)
     assert evaluation_metrics(groups)["eval/pass_rate_sampling_error"] == sampling_error(groups)
-    assert math.isnan(sampling_error([group(True), group(False)]))
+    alone = [group(True), group(False)]
+    assert math.isnan(sampling_error(alone))
+    assert "eval/pass_rate_sampling_error" not in evaluation_metrics(alone)
 
 
 def test_noise_over_the_same_prompts_is_what_repeated_evaluations_show() -> None:

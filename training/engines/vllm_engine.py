@@ -337,7 +337,11 @@ def _engine_args(recipe: Recipe, folder: Path) -> Any:
         max_num_seqs=recipe.engine.max_sequences,
         max_num_batched_tokens=max(recipe.rollout.max_sequence_tokens, recipe.engine.max_sequences, 2048),
         kv_cache_memory_bytes=recipe.kv_cache_bytes,
-        gpu_memory_utilization=recipe.engine.gpu_memory_utilization,
+        # vLLM refuses to start where less than this share of a GPU is free. A cache of a given size needs no share:
+        # beside a trainer that has loaded its model less may be free.
+        gpu_memory_utilization=recipe.engine.gpu_memory_utilization
+        if recipe.kv_cache_bytes is None
+        else 0.01,
         tensor_parallel_size=max(1, recipe.resources.gpus_per_generator),
         worker_extension_cls=EXTENSION,
         enable_prefix_caching=recipe.engine.prefix_caching,  # each request's salt is the version of its weights

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from training.engines.slot_cache import Room, kv_room, refuse_too_small
-from training.engines.vllm_engine import _check_room
+from training.engines.vllm_engine import _check_room, _engine_args
 from training.recipe import Recipe, apply_overrides, load_recipe
 
 GPUS = {"resources.generator_gpus": 2, "resources.trainer_gpus": 2}
@@ -30,6 +30,16 @@ def test_memory_is_open_only_on_gpus_of_its_own(settings: dict[str, Any], mib: i
     found = recipe(**no_gpus | settings).kv_cache_bytes
 
     assert found == (None if mib is None else mib << 20)
+
+
+@pytest.mark.parametrize(
+    ("settings", "share"), [(GPUS, 0.85), (GPUS | TURNS, 0.01), (GPUS | {"engine.kv_cache_mib": 100}, 0.01)]
+)
+def test_an_engine_with_a_cache_of_given_size_starts_on_a_gpu_that_a_trainer_fills(
+    settings: dict[str, Any], share: float, toy_model: Path
+) -> None:
+    # vLLM refuses a GPU of which less than the share is free
+    assert _engine_args(recipe(**settings), toy_model).gpu_memory_utilization == share
 
 
 @pytest.mark.parametrize(
