@@ -5,8 +5,8 @@
 
 Every rate is to be given, as `NAME: {value: NUMBER, source: measured|published|assumed, note: where}` in the file, or
 by `--rate`; their list is `benchmarks.cluster.Rates`. What comes out is no better than the rates that go in, and is
-printed below them. --check takes the rates from the first half of a real run of one engine and one trainer and compares
-the second half. See docs/benchmarks.md.
+printed below them. --check takes the rates from every second step of a real run of one engine and one trainer and
+compares the others, so that a machine that gets slower is no error of the simulation. See docs/benchmarks.md.
 """
 
 import argparse
@@ -162,19 +162,16 @@ def rates_of_run(records: Sequence[Mapping[str, float]], recipe: Recipe) -> Rate
 
 
 def compare(path: Path, recipe: Recipe) -> list[tuple[str, float, float]]:
-    """Name, simulated, real, of the second half of a run. ValueError where it has under 20 steps."""
+    """Name, simulated, real, of every second step of a run. ValueError where it has under 20 steps."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     records = [line["metrics"] for line in lines if "perf/step_seconds" in line.get("metrics", {})]
     if len(records) < 20:
         raise ValueError(f"{path}: {len(records)} steps, needs 20")
-    first, second = (
-        records[2 : len(records) // 2],
-        records[len(records) // 2 :],
-    )  # two steps that fill the pipeline
-    steps = Cluster(rates_of_run(first, recipe), workload_of(recipe), 1, 1).run(len(records))
-    found = steps[len(records) // 2 :]
+    given, held = records[2::2], records[3::2]  # without two steps that fill the pipeline
+    steps = Cluster(rates_of_run(given, recipe), workload_of(recipe), 1, 1).run(len(records))
+    found = steps[3::2]
     names = ("seconds", "generator_idle", "trainer_idle")
-    real = [[r[f"perf/{n}"] for r in second] for n in ("step_seconds", *names[1:])]
+    real = [[r[f"perf/{n}"] for r in held] for n in ("step_seconds", *names[1:])]
     return [(name, _mean_of(found, name), fmean(values)) for name, values in zip(names, real, strict=True)]
 
 
