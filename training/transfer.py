@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 BUCKET_BYTES = 256 << 20
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _PERIOD = 65_521  # prime: positions a power of two apart have different factors
-_CHUNK_WORDS = 16 * _PERIOD  # counted at a time: a large tensor needs no second copy of eight bytes a word
+_WORD_BYTES = 8
+_CHUNK_WORDS = 16 * _PERIOD  # counted at a time: a large tensor needs no second copy
 
 
 class TransferError(RuntimeError):
@@ -128,7 +128,10 @@ class Checksum:
 
     def add(self, name: str, tensor: Tensor) -> None:
         """Count one tensor."""
-        words = tensor.detach().contiguous().reshape(-1).view(_WORDS[tensor.dtype.itemsize])
+        flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        if flat.storage_offset() % _WORD_BYTES or len(flat) % _WORD_BYTES:
+            flat = torch.nn.functional.pad(flat, (0, -len(flat) % _WORD_BYTES))  # a copy, so whole words
+        words = flat.view(torch.int64)
         if len(words) <= _CHUNK_WORDS:  # most tensors of a small model: every operation counts there
             own = int(_weighted(words).item())
         else:
@@ -144,12 +147,13 @@ class Checksum:
 
 def _weighted(words: Tensor) -> Tensor:
     """Sum of the words, each times its factor; modulo 2**64. At most `_CHUNK_WORDS` words."""
-    return (words.to(torch.int64) * _factors(words.device)[: len(words)]).sum()
+    return (words * _factors(words.device)[: len(words)]).sum()
 
 
 @functools.cache
 def _factors(device: torch.device) -> Tensor:
-    return torch.arange(1, _CHUNK_WORDS + 1, device=device) % _PERIOD + 1
+    """Odd ones, so that no bit of a word is lost modulo 2**64."""
+    return torch.arange(_CHUNK_WORDS, device=device) % _PERIOD * 2 + 1
 
 
 def checksum(named: Iterable[tuple[str, Tensor]]) -> int:

@@ -45,6 +45,20 @@ def test_checksum_notices_every_single_bit(row: int, column: int, bit: int) -> N
     assert checksum(changed.items()) != checksum(sent.items())
 
 
+def test_checksum_does_not_depend_on_where_a_tensor_lies() -> None:
+    whole = torch.randn(1001).to(torch.bfloat16)
+
+    assert checksum([("w", whole[1:990])]) == checksum([("w", whole[1:990].clone())])
+
+
+def test_checksum_of_a_tensor_of_several_chunks_notices_its_last_bit() -> None:
+    sent = torch.zeros(8 * 16 * 65_521 + 3, dtype=torch.uint8)
+    changed = sent.clone()
+    changed[-1] = 128
+
+    assert checksum([("w", changed)]) != checksum([("w", sent)])
+
+
 def test_checksum_notices_swaps_and_gaps() -> None:
     sent = tensors()
     swapped = sent | {"embed": sent["embed"].flip(0)}
