@@ -24,7 +24,7 @@ SHAPES = Path(__file__).parents[1] / "training" / "shapes"
 ALONE = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1"}
 
 
-class Said(dict[str, Any]):
+class PrintedFigures(dict[str, Any]):
     """Says each figure as it comes."""
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -77,7 +77,8 @@ def send(folder: str, address: str) -> None:
     from training.addresses import Group
     from training.broadcast import Meeting, Sender
 
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).cuda()
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    model.cuda()
     named = [(name, value) for name, value in model.state_dict().items() if name != "lm_head.weight"]
     sender = Sender(Meeting(address, listens=True), Group(1, 2), "cuda:0")
     for _ in range(2):
@@ -97,7 +98,9 @@ async def measure(shape: str, head: str, args: argparse.Namespace, folder: Path)
     began = time.perf_counter()
     engine: Any = make_engine(recipe.model_dump(mode="json"), str(folder), 1)
     await engine.check_head()
-    found: dict[str, Any] = Said({"shape": shape, "head": head, "start_s": time.perf_counter() - began})
+    found: dict[str, Any] = PrintedFigures(
+        {"shape": shape, "head": head, "start_s": time.perf_counter() - began}
+    )
     found["kv_tokens"] = engine.kv_tokens
     requests = [
         Request([2 + (7 * i + j) % 1000 for j in range(args.prompt)], args.response)

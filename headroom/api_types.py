@@ -410,7 +410,7 @@ class RunOnAxis(TypedDict):
     pass_rate: Known
 
 
-class Said(TypedDict):
+class ValueWithInterval(TypedDict):
     """A value with its interval."""
 
     value: float
@@ -422,8 +422,8 @@ class OnAxis(TypedDict):
     """What the law says at a value of the axis."""
 
     value: float  # On the axis
-    ceiling: Said  # The forecast ceiling there
-    pass_rate: Said  # The pass rate at the end of a run's budget
+    ceiling: ValueWithInterval  # The forecast ceiling there
+    pass_rate: ValueWithInterval  # The pass rate at the end of a run's budget
 
 
 class VariantOnAxis(OnAxis):

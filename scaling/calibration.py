@@ -156,22 +156,24 @@ def _points(compute: list[float], reward: list[float], rows: list[str]) -> tuple
 
 
 @dataclass(frozen=True)
-class Said:
+class IntervalForecast:
     """A forecast of one number: its value, and an interval for each level that was asked for."""
 
     value: float
     intervals: tuple[tuple[float, float], ...]
 
 
-Method = Callable[[Array, Array, float], Said | None]
+Method = Callable[[Array, Array, float], IntervalForecast | None]
 
 
-def forecast(compute: Array, reward: Array, at: float) -> Said | None:
+def forecast(compute: Array, reward: Array, at: float) -> IntervalForecast | None:
     """Forms averaged (`scaling.extrapolate`)."""
     said = at_levels(compute, reward, [at], LEVELS)
     if said[0].status == "failed":
         return None
-    return Said(float(said[0].value[0]), tuple((float(one.lo[0]), float(one.hi[0])) for one in said))
+    return IntervalForecast(
+        float(said[0].value[0]), tuple((float(one.lo[0]), float(one.hi[0])) for one in said)
+    )
 
 
 def eq1(
@@ -181,26 +183,26 @@ def eq1(
     levels: Sequence[float] = LEVELS,
     *,
     r0_observed: Sequence[float] | None = None,
-) -> Said | None:
+) -> IntervalForecast | None:
     """Eq. 1 alone, with the interval of its curve for each of `levels`; None where it cannot be fitted."""
     found = fit(compute, reward, r0_observed=r0_observed)
     if found.params is None:
         return None
     ends = [found.predict_interval(at, level) for level in levels]
-    return Said(float(found.predict(at)), tuple((float(lo), float(hi)) for lo, hi in ends))
+    return IntervalForecast(float(found.predict(at)), tuple((float(lo), float(hi)) for lo, hi in ends))
 
 
-def last_five(compute: Array, reward: Array, at: float) -> Said:
+def last_five(compute: Array, reward: Array, at: float) -> IntervalForecast:
     """The mean of the last five evaluations, whatever comes."""
     return mean_of_last(reward, LEVELS)
 
 
-def mean_of_last(reward: Array, levels: Sequence[float]) -> Said:
+def mean_of_last(reward: Array, levels: Sequence[float]) -> IntervalForecast:
     """The mean of the last RECENT evaluations, with its t interval for each of `levels`."""
     recent = reward[-RECENT:]
     mean, error = float(recent.mean()), float(recent.std(ddof=1)) / math.sqrt(len(recent))
     reach = [float(stdtrit(len(recent) - 1, 0.5 + 0.5 * level)) * error for level in levels]
-    return Said(mean, tuple((mean - x, mean + x) for x in reach))
+    return IntervalForecast(mean, tuple((mean - x, mean + x) for x in reach))
 
 
 METHODS: dict[str, Method] = {"forecast": forecast, "Eq. 1": eq1, "last five": last_five}
@@ -214,7 +216,7 @@ class Judged:
     cut: float
     method: str
     came: float
-    said: Said | None
+    said: IntervalForecast | None
 
 
 def judge(curves: Iterable[Curve], methods: dict[str, Method] = METHODS) -> list[Judged]:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from tests.web_server import Asked, send, serving
+from tests.web_server import Received, send, serving
 
 CLIENT, SECRET = "headroom", "the client's secret"
 
@@ -45,7 +45,7 @@ class Provider:
     only_userinfo: bool = False
     userinfo_subject: str | None = None
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[Received] = field(default_factory=list)
 
     def discovery(self) -> dict[str, Any]:
         return {
@@ -71,7 +71,7 @@ class Provider:
             back["iss"] = self.url
         return f"{query['redirect_uri']}?{urlencode(back)}"
 
-    def answer(self, handler: BaseHTTPRequestHandler, asked: Asked) -> None:
+    def answer(self, handler: BaseHTTPRequestHandler, asked: Received) -> None:
         self.asked.append(asked)
         path = urlsplit(asked.path).path
         if path == "/.well-known/openid-configuration":
@@ -85,7 +85,7 @@ class Provider:
             return send_json(handler, 200, self.claims | {"sub": self.userinfo_subject or self.claims["sub"]})
         send_json(handler, 404, {})
 
-    def token(self, asked: Asked) -> tuple[int, dict[str, Any]]:
+    def token(self, asked: Received) -> tuple[int, dict[str, Any]]:
         form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
         question = self.codes.pop(form.get("code", ""), None)
         if self.client_of(asked, form) != (CLIENT, SECRET):
@@ -101,7 +101,7 @@ class Provider:
         token = (self.sign or signed)(self.change(basis | told), self.key)
         return 200, {"id_token": token, "access_token": "for-userinfo", "token_type": "Bearer"}
 
-    def client_of(self, asked: Asked, form: dict[str, str]) -> tuple[str, str]:
+    def client_of(self, asked: Received, form: dict[str, str]) -> tuple[str, str]:
         basic = asked.headers.get("authorization", "")
         if basic.startswith("Basic "):
             name, _, secret = base64.b64decode(basic[6:]).decode().partition(":")

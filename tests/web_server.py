@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 
 @dataclass
-class Asked:
+class Received:
     """One request that arrived."""
 
     method: str
@@ -30,14 +30,14 @@ class Server:
     """A running server: `port`, and what was asked of it so far."""
 
     port: int
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[Received] = field(default_factory=list)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
 
-Answer = Callable[[BaseHTTPRequestHandler, Asked], None]
+Answer = Callable[[BaseHTTPRequestHandler, Received], None]
 
 
 def send(
@@ -58,7 +58,7 @@ def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[S
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            asked = Asked(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+            asked = Received(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
             running.asked.append(asked)
             answer(self, asked)
 

@@ -3,7 +3,7 @@
 from django.urls import include, path, re_path
 
 from webapp.interfaces.api.api import urls as api_urls
-from webapp.interfaces.mlflow.door import nothing_here
+from webapp.interfaces.mlflow.protocol import nothing_here
 from webapp.interfaces.mlflow.urls import artifact_patterns
 from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, Pattern, check_declared, declare, route
 from webapp.operation.observing.exposition import metrics

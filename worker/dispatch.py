@@ -12,7 +12,7 @@ from django.conf import settings
 
 from observability import tracing
 from observability.context import bound
-from webapp.base import metrics, nudge
+from webapp.base import metrics, task_queue
 from webapp.record.runs import launch, lifecycle
 from webapp.record.runs.launch import JobSpec
 from webapp.record.runs.models import Dispatch, submission_id_of
@@ -96,7 +96,7 @@ def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
         spec = launch.job_spec(dispatch)
         write_run_folder(spec)
         try:
-            variables = job_variables(spec) | nudge.variables(dispatch.request_id)
+            variables = job_variables(spec) | task_queue.variables(dispatch.request_id)
             jobs.submit(spec.submission_id, entrypoint(spec), variables)
         except RayRefused:  # no driver will come for them
             spec.secrets_path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from celery.signals import (
 )
 
 from observability import context, tracing
-from webapp.base import metrics, nudge
+from webapp.base import metrics, task_queue
 from webapp.operation.observing import exposition
 from worker import names
 
@@ -55,7 +55,7 @@ def begin(task_id: str, task: Any, args: Any = (), **_: Any) -> None:
     run = args[0] if args and task.name in OF_A_RUN else ""
     block = ExitStack()
     block.enter_context(context.bound(request_id=request_id, task=task.name, task_id=task_id, run=run))
-    parent = header_of(task.request, nudge.TRACE_HEADER)
+    parent = header_of(task.request, task_queue.TRACE_HEADER)
     span = tracing.Span()
     if parent:  # rounds that beat asks for are no part of a trace
         name = task.name.rpartition(".")[2]
@@ -76,7 +76,7 @@ def end(task_id: str, task: Any, state: str | None = None, **_: Any) -> None:
 def hand_on(headers: dict[str, Any] | None = None, **_: Any) -> None:
     """A task that asks for another hands on its click."""
     if headers is not None:
-        for name, value in nudge.headers().items():
+        for name, value in task_queue.headers().items():
             headers.setdefault(name, value)
 
 

@@ -5,7 +5,7 @@ Imports that wait, of people and of the example project: a turn is wished for th
 Keeping what jobs print, a little after they print it.
 """
 
-from webapp.base import nudge
+from webapp.base import task_queue
 from webapp.base.claims import only_one
 from webapp.interfaces.imports import claims, example
 from webapp.interfaces.imports import services as imports
@@ -33,21 +33,21 @@ def deliver_wanted() -> int:
     """Ask for a sender where something is due; returns how much. Sending waits for others: it is no part of a round."""
     delivery.drop_old()
     if due := Delivery.objects.filter(delivery.due()).count():
-        nudge.send(names.DELIVER)
+        task_queue.send(names.DELIVER)
     return due
 
 
 def wish_turns() -> int:
     """Ask for a turn where an import waits for one; returns how many wait."""
     if waiting := claims.waiting():
-        nudge.send(names.IMPORT)
+        task_queue.send(names.IMPORT)
     return waiting
 
 
 def wish_example() -> int:
     """Ask for the example project where it is still to come; 1 where it is."""
     if wanted := example.is_wanted():
-        nudge.send(names.EXAMPLE)
+        task_queue.send(names.EXAMPLE)
     return int(wanted)
 
 

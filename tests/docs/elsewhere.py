@@ -55,7 +55,7 @@ _BACKUP = (
     '"backup"',
 )
 _MOVED = (
-    "tests/webapp/operation/moving/test_moving.py::test_a_project_is_the_same_in_another_installation",
+    "tests/webapp/operation/project_transfer/test_transfer.py::test_a_project_is_the_same_in_another_installation",
     '"import_project"',
 )
 _DOCTOR = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.validate_real import main as validate_real
-from scaling.calibration import Said, judge, last_five, read, rows
+from scaling.calibration import IntervalForecast, judge, last_five, read, rows
 from scaling.cli import main
 from scaling.cli.calibrate import table
 
@@ -36,7 +36,7 @@ def test_numbers_of_the_table_are_those_of_the_definitions(tmp_path) -> None:
     curves = read(csv(tmp_path / "runs.csv", "run,compute,reward\n" + lines(32) + lines(40, "b")))
 
     def shifted(by: float):
-        return lambda compute, reward, at: Said(0.1 + at / 100 + by, ((0.0, 1.0), (0.9, 1.0)))
+        return lambda compute, reward, at: IntervalForecast(0.1 + at / 100 + by, ((0.0, 1.0), (0.9, 1.0)))
 
     text = table("All", rows(judge(curves, {"high": shifted(0.02), "none": lambda *_: None})))
 

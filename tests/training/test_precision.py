@@ -25,7 +25,7 @@ GRID = 2.0**-9  # every bfloat16 of magnitude 1/2 or more is a multiple of it or
 
 
 @dataclass(frozen=True)
-class Said:
+class Generated:
     """What a generator says: completions as a batch, and first-token log-probabilities of one prompt."""
 
     batch: Batch
@@ -58,7 +58,7 @@ def recipe_with(model: Path, engine: str, head_generator: str, head_trainer: str
     return apply_overrides(load_recipe("tiny/scalerl"), settings)
 
 
-def generate(model: Path, engine: str, head: str) -> Said:
+def generate(model: Path, engine: str, head: str) -> Generated:
     """All that the tests ask of one engine, which lives for this call alone."""
     from training.engines import make_engine
 
@@ -80,11 +80,11 @@ def generate(model: Path, engine: str, head: str) -> Said:
         sample = Sample(prompt)
         sample.add(completion)
         groups.append(Group(make_prompt(1, 1), [sample]))
-    return Said(make_batch(groups), np.array(sorted({c.logp[0] for c in short})))
+    return Generated(make_batch(groups), np.array(sorted({c.logp[0] for c in short})))
 
 
 @pytest.fixture(scope="module")
-def said(request: pytest.FixtureRequest, bfloat16_model: Path) -> Iterator[tuple[str, dict[str, Said]]]:
+def said(request: pytest.FixtureRequest, bfloat16_model: Path) -> Iterator[tuple[str, dict[str, Generated]]]:
     """Engine, and what it says with a bfloat16 and with a float32 head."""
     environment = dict(os.environ)  # vLLM's engine changes it
     yield request.param, {head: generate(bfloat16_model, request.param, head) for head in HEADS}
@@ -95,7 +95,7 @@ def said(request: pytest.FixtureRequest, bfloat16_model: Path) -> Iterator[tuple
 @pytest.mark.parametrize(
     "said", ["transformers", pytest.param("vllm", marks=(pytest.mark.deep, pytest.mark.vllm))], indirect=True
 )
-def test_logits_of_an_fp32_head_are_not_rounded_to_bfloat16(said: tuple[str, dict[str, Said]]) -> None:
+def test_logits_of_an_fp32_head_are_not_rounded_to_bfloat16(said: tuple[str, dict[str, Generated]]) -> None:
     """Differences of log-probabilities are differences of logits; those of bfloat16 logits lie on a grid."""
 
     def distance_from_grid(logp: np.ndarray) -> float:
@@ -112,7 +112,7 @@ def test_logits_of_an_fp32_head_are_not_rounded_to_bfloat16(said: tuple[str, dic
     "said", ["transformers", pytest.param("vllm", marks=(pytest.mark.deep, pytest.mark.vllm))], indirect=True
 )
 def test_mismatch_is_smallest_with_fp32_on_both(
-    said: tuple[str, dict[str, Said]], bfloat16_model: Path
+    said: tuple[str, dict[str, Generated]], bfloat16_model: Path
 ) -> None:
     engine, by_head = said
     means = {}

@@ -10,7 +10,7 @@ from django.utils import timezone
 from tests.checkpoints import whole_checkpoint
 from tests.worker.fake_ray import FakeRay
 from webapp.record.evaluations.models import Evaluation
-from webapp.record.evaluations.services import Asked, ask_for, cancel
+from webapp.record.evaluations.services import EvaluationRequest, ask_for, cancel
 from webapp.record.runs.lifecycle import claim_dispatches
 from webapp.record.runs.models import Run
 from worker.reconcile import observe_jobs
@@ -23,7 +23,7 @@ RESULT = {"pass_rate": 0.25, "pass_rate_stderr": 0.05, "contamination": 0.0}
 def one(run: Run) -> Evaluation:
     whole_checkpoint(run.pk, 7)
     options = {"max_digits": 2, "held_out_pool": 5, "train_prompts": 20}
-    return ask_for(run, Asked(task="arithmetic", options=options, k=4, limit=3), user=None)[0]
+    return ask_for(run, EvaluationRequest(task="arithmetic", options=options, k=4, limit=3), user=None)[0]
 
 
 def name_of(one: Evaluation) -> str:
@@ -97,7 +97,7 @@ def test_a_refused_job_and_a_checkpoint_that_went_meanwhile_fail(one: Evaluation
     one.refresh_from_db()
     assert one.state == "failed" and "no such entrypoint" in one.reason
 
-    again, _ = ask_for(one.run, Asked(task="arithmetic", options=one.options), user=None)
+    again, _ = ask_for(one.run, EvaluationRequest(task="arithmetic", options=one.options), user=None)
     marker = whole_checkpoint(one.run_id, 7) / "COMPLETE"
     marker.unlink()
     observe_jobs()

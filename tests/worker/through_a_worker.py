@@ -9,7 +9,7 @@ from celery.contrib.testing.worker import start_worker
 
 from observability import context
 from tests.waiting import wait_until
-from webapp.base import nudge
+from webapp.base import task_queue
 from worker import names, observing
 
 ID = "click-0123456789"
@@ -35,7 +35,7 @@ def heard(with_broker, db):
 
 def test_a_task_works_under_the_id_of_the_click_and_hands_it_on(heard, django_capture_on_commit_callbacks):
     with django_capture_on_commit_callbacks(execute=True), context.bound(request_id=ID):
-        nudge.send(names.REFIT, "run1")
+        task_queue.send(names.REFIT, "run1")
 
     wait_until(lambda: len(heard) == 2)
     assert [(ids["request_id"], ids["run"], ids["task"]) for ids in heard] == [(ID, "run1", names.REFIT)] * 2
@@ -43,7 +43,7 @@ def test_a_task_works_under_the_id_of_the_click_and_hands_it_on(heard, django_ca
 
 
 def test_what_came_from_no_click_gets_an_id_of_its_own(heard):
-    nudge.producer(nudge.settings.CELERY_BROKER_URL).send_task(
+    task_queue.producer(task_queue.settings.CELERY_BROKER_URL).send_task(
         names.REFIT, args=("run1",), headers={"request_id": "?"}
     )
 

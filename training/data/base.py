@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["math", "code", "choice", "exact"]
+ProblemKind = Literal["math", "code", "choice", "exact"]
 
 
 class DataError(ValueError):

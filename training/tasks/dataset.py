@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from training.data.adapters import GENERIC, Adapter, find_adapter
-from training.data.base import DataError, Kind, Problem
+from training.data.base import DataError, Problem, ProblemKind
 from training.data.files import read_problems
 from training.data.hub import Location, fetch
 from training.tasks.base import Prompt, SplitTask, TaskError
@@ -27,7 +27,7 @@ class DatasetTask(SplitTask):
     A subclass says its kind, how it asks for the answer, and its verifier.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[ProblemKind]
     default_template: ClassVar[str]
 
     source: str | None = Field(default=None, description="A known data set, from the Hugging Face hub.")
@@ -192,7 +192,7 @@ class MultipleChoice(DatasetTask):
     Data sets: arc, hellaswag, truthfulqa.
     """
 
-    kind: ClassVar[Kind] = "choice"
+    kind: ClassVar[ProblemKind] = "choice"
     default_template: ClassVar[str] = (
         f'{SLOT}\n\nThink, then end with the line "Answer: X", where X is the letter of the right option.'
     )
@@ -210,7 +210,7 @@ class ExactMatchTask(DatasetTask):
     Data set: natural_questions.
     """
 
-    kind: ClassVar[Kind] = "exact"
+    kind: ClassVar[ProblemKind] = "exact"
     default_template: ClassVar[str] = f"{SLOT}\n\nThink, then put the answer, a few words, in \\boxed{{}}."
 
     def verifier(self, prompt: Prompt) -> Verifier:
@@ -226,7 +226,7 @@ class MathText(DatasetTask):
     Data sets: polaris, gsm8k, math, aime, aime25.
     """
 
-    kind: ClassVar[Kind] = "math"
+    kind: ClassVar[ProblemKind] = "math"
     default_template: ClassVar[str] = (
         f"{SLOT}\n\nReason step by step, and put the final answer in \\boxed{{}}."
     )
@@ -244,7 +244,7 @@ class Code(DatasetTask):
     Data sets: deepcoder, humaneval, humaneval_plus, mbpp, mbpp_plus, livecodebench.
     """
 
-    kind: ClassVar[Kind] = "code"
+    kind: ClassVar[ProblemKind] = "code"
     default_template: ClassVar[str] = f"{SLOT}\n\nWrite the whole program in one ```python block."
 
     accept_missing: tuple[Literal["landlock", "seccomp"], ...] = Field(

@@ -1,4 +1,4 @@
-"""The one door through which the server calls addresses that people entered (webhooks, OpenID providers).
+"""The one way by which the server calls addresses that people entered (webhooks, OpenID providers).
 
 What such a call could reach inside the operator's network (server-side request forgery) is kept out like this:
 

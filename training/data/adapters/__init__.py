@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from training.data.adapters import choice, code, math, own
-from training.data.base import Kind, Problem, Row
+from training.data.base import Problem, ProblemKind, Row
 from training.data.hub import Location
 
 GENERIC = "generic"
@@ -15,7 +15,7 @@ class Adapter:
     """`read` is a pure function. `train` and `held_out` are splits on the hub; without `held_out` the training
     split is cut in two."""
 
-    kind: Kind
+    kind: ProblemKind
     read: Callable[[Row], Problem]
     train: Location | None = None
     held_out: Location | None = None
@@ -69,7 +69,7 @@ ADAPTERS: dict[str, Adapter] = {
     ),
 }
 
-_OWN: dict[Kind, Adapter] = {
+_OWN: dict[ProblemKind, Adapter] = {
     "math": Adapter("math", own.math),
     "code": Adapter("code", own.code),
     "choice": Adapter("choice", own.choice),
@@ -77,7 +77,7 @@ _OWN: dict[Kind, Adapter] = {
 }
 
 
-def find_adapter(name: str, kind: Kind) -> Adapter:
+def find_adapter(name: str, kind: ProblemKind) -> Adapter:
     """The adapter of this name for a task of this kind. ValueError names those there are."""
     if name == GENERIC:
         return _OWN[kind]

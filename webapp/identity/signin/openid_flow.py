@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Asked:
+class SignInRequest:
     """A question that is under way. `links`: it is to link this account (its id), not to sign in."""
 
     issuer: str
@@ -74,8 +74,8 @@ def ask(request: HttpRequest, it: Configuration, *, next_url: str, links: int | 
     return found.authorization_endpoint + joint + urlencode(query)
 
 
-def _new_question(it: Configuration, next_url: str, links: int | None) -> Asked:
-    return Asked(
+def _new_question(it: Configuration, next_url: str, links: int | None) -> SignInRequest:
+    return SignInRequest(
         issuer=it.issuer,
         nonce=secrets.token_urlsafe(32),
         verifier=secrets.token_urlsafe(48),
@@ -92,7 +92,7 @@ def redirect_uri(request: HttpRequest) -> str:
     return request.build_absolute_uri(reverse("openid-callback"))
 
 
-def answer(request: HttpRequest, it: Configuration) -> tuple[Asked, dict[str, Any]]:
+def answer(request: HttpRequest, it: Configuration) -> tuple[SignInRequest, dict[str, Any]]:
     """The question that this request answers, and the checked claims. Raises NotAccepted, ProviderFailed.
 
     The question is taken out of the session first: whatever comes of it, no second answer to it is read.
@@ -113,17 +113,17 @@ def answer(request: HttpRequest, it: Configuration) -> tuple[Asked, dict[str, An
     return asked, _with_userinfo(found, claims, tokens.get("access_token"))
 
 
-def _take(request: HttpRequest, state: str) -> Asked:
+def _take(request: HttpRequest, state: str) -> SignInRequest:
     waiting = dict(request.session.get(ASKED, {}))
     stored = waiting.pop(state, None)
     request.session[ASKED] = waiting
     if stored is None or timezone.now().timestamp() - stored["since"] > ASKED_FOR_S:
         raise NotAccepted("This answer belongs to no sign-in that was begun here. Begin again.")
-    return Asked(**stored)
+    return SignInRequest(**stored)
 
 
 def _exchange(
-    request: HttpRequest, it: Configuration, found: Provider, code: str, asked: Asked
+    request: HttpRequest, it: Configuration, found: Provider, code: str, asked: SignInRequest
 ) -> dict[str, Any]:
     """The code for tokens (OpenID Connect Core 1.0, section 3.1.3)."""
     data = {
@@ -146,7 +146,7 @@ def _exchange(
     return tokens
 
 
-def _claims(found: Provider, it: Configuration, token: Any, asked: Asked) -> dict[str, Any]:
+def _claims(found: Provider, it: Configuration, token: Any, asked: SignInRequest) -> dict[str, Any]:
     if not isinstance(token, str):
         raise NotAccepted("The provider's answer holds no token.")
     kid = header_of(token).get("kid")

@@ -72,7 +72,9 @@ def list_evaluations(request: HttpRequest, run_id: str, query: Query[PageQuery])
 )
 def evaluate(request: HttpRequest, run_id: str, body: EvaluationBody) -> Status:
     run = run_of(request, run_id)
-    found, is_new = services.ask_for(run, services.Asked(**body.model_dump()), user=user_of(request))
+    found, is_new = services.ask_for(
+        run, services.EvaluationRequest(**body.model_dump()), user=user_of(request)
+    )
     return Status(201 if is_new else 200, evaluation_payload(found))
 
 

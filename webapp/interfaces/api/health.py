@@ -23,7 +23,7 @@ from ninja import Field, Router, Schema
 
 from stack import environment
 from stack.outside import ray_headers
-from webapp.base import nudge
+from webapp.base import task_queue
 from webapp.identity.accounts.models import Role
 from webapp.interfaces.api.auth import READ_HEAVY, ApiRequest
 from webapp.record.health.models import LastRound
@@ -120,7 +120,7 @@ def broker() -> str:
 def worker() -> str:
     if not settings.CELERY_BROKER_URL:
         return NOT_CONFIGURED
-    control = nudge.producer(settings.CELERY_BROKER_URL).control
+    control = task_queue.producer(settings.CELERY_BROKER_URL).control
     return OK if control.inspect(timeout=PART_SECONDS, limit=1).ping() else "does not answer"
 
 

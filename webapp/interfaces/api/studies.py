@@ -65,7 +65,7 @@ class StudyOut(Schema):
     done: int
 
 
-class Said(Schema):
+class ValueWithInterval(Schema):
     """A value with its interval."""
 
     value: float
@@ -77,8 +77,8 @@ class OnAxis(Schema):
     """What the law says at a value of the axis."""
 
     value: float = Field(description="On the axis.")
-    ceiling: Said = Field(description="The forecast ceiling there.")
-    pass_rate: Said = Field(description="The pass rate at the end of a run's budget.")
+    ceiling: ValueWithInterval = Field(description="The forecast ceiling there.")
+    pass_rate: ValueWithInterval = Field(description="The pass rate at the end of a run's budget.")
 
 
 class VariantOnAxis(OnAxis):

@@ -23,7 +23,7 @@ TYPES = {
 Row = Sequence[Any]
 
 
-class Kind(StrEnum):
+class ColumnType(StrEnum):
     """What a column holds."""
 
     WHOLE = "int64"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
     FLAG = "bool"
 
 
-Columns = Mapping[str, Kind]
+Columns = Mapping[str, ColumnType]
 
 
 def pieces(form: str, columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
@@ -129,7 +129,7 @@ def _cell(value: Any) -> Any:
     return utc(value, exact=True) if isinstance(value, datetime) else value
 
 
-def _parquet_type(pyarrow: Any, kind: Kind) -> Any:
-    if kind is Kind.TIME:
+def _parquet_type(pyarrow: Any, kind: ColumnType) -> Any:
+    if kind is ColumnType.TIME:
         return pyarrow.timestamp("us", tz="UTC")
     return pyarrow.type_for_alias(kind.value)

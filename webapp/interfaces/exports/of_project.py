@@ -20,7 +20,7 @@ from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.exports import forms
 from webapp.interfaces.exports.columns import ABOUT, OF_ABOUT, RECORD, column_of
-from webapp.interfaces.exports.forms import Kind
+from webapp.interfaces.exports.forms import ColumnType
 from webapp.record.runs.filtering import narrow
 from webapp.record.runs.models import Point, Record, Run, Series
 from webapp.record.runs.points import CurvePoint
@@ -41,30 +41,32 @@ CROSS JOIN LATERAL jsonb_object_keys(metrics) AS name
 WHERE run_id = %(run)s ORDER BY name LIMIT %(most)s
 """
 MOST_COLUMNS = 2000  # metrics that are written side by side
-OF_RECORD = dict.fromkeys(RECORD, Kind.NUMBER) | dict.fromkeys(("attempt", "seq", "step"), Kind.WHOLE)
-OF_RECORD["time"] = Kind.TIME
-OF_VALUE = {"metric": Kind.TEXT, "value": Kind.NUMBER}
+OF_RECORD = dict.fromkeys(RECORD, ColumnType.NUMBER) | dict.fromkeys(
+    ("attempt", "seq", "step"), ColumnType.WHOLE
+)
+OF_RECORD["time"] = ColumnType.TIME
+OF_VALUE = {"metric": ColumnType.TEXT, "value": ColumnType.NUMBER}
 MOST_RUNS = 20_000
 RUNS_AT_A_TIME = 100
-OF_POINT = {"metric": Kind.TEXT} | OF_RECORD | {"value": Kind.NUMBER, "stderr": Kind.NUMBER}
+OF_POINT = {"metric": ColumnType.TEXT} | OF_RECORD | {"value": ColumnType.NUMBER, "stderr": ColumnType.NUMBER}
 OF_RUN = {
-    "id": Kind.TEXT,
-    "name": Kind.TEXT,
-    "origin": Kind.TEXT,
-    "state": Kind.TEXT,
-    "recipe": Kind.TEXT,
-    "revision": Kind.WHOLE,
-    "task": Kind.TEXT,
-    "model": Kind.TEXT,
-    "seed": Kind.WHOLE,
-    "budget_hours": Kind.NUMBER,
-    "attempts": Kind.WHOLE,
-    "tags": Kind.TEXT,  # joined by blanks, which no tag holds
-    "created_by": Kind.TEXT,
-    "created_at": Kind.TIME,
-    "started_at": Kind.TIME,
-    "ended_at": Kind.TIME,
-    "config": Kind.TEXT,  # JSON
+    "id": ColumnType.TEXT,
+    "name": ColumnType.TEXT,
+    "origin": ColumnType.TEXT,
+    "state": ColumnType.TEXT,
+    "recipe": ColumnType.TEXT,
+    "revision": ColumnType.WHOLE,
+    "task": ColumnType.TEXT,
+    "model": ColumnType.TEXT,
+    "seed": ColumnType.WHOLE,
+    "budget_hours": ColumnType.NUMBER,
+    "attempts": ColumnType.WHOLE,
+    "tags": ColumnType.TEXT,  # joined by blanks, which no tag holds
+    "created_by": ColumnType.TEXT,
+    "created_at": ColumnType.TIME,
+    "started_at": ColumnType.TIME,
+    "ended_at": ColumnType.TIME,
+    "config": ColumnType.TEXT,  # JSON
 }
 
 
@@ -175,11 +177,11 @@ def run_pieces(
         rows: Iterator[tuple[Any, ...]] = (row for each in found for row in long_rows(each))
     else:
         names = _columns(run, metrics)
-        columns = OF_RECORD | {column_of(name): Kind.NUMBER for name in names}
+        columns = OF_RECORD | {column_of(name): ColumnType.NUMBER for name in names}
         rows = wide_rows(records(run, spans, metrics=metrics), names)
     cells = itertools.chain([forms.as_json(about(run, spans))], itertools.repeat(None))
     all_rows = ((*row, cell) for row, cell in zip(rows, cells, strict=False))
-    return forms.pieces(form, columns | {ABOUT: Kind.TEXT}, all_rows)
+    return forms.pieces(form, columns | {ABOUT: ColumnType.TEXT}, all_rows)
 
 
 def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
@@ -257,7 +259,7 @@ def project_pieces(
             each for run, own in spans for each in _lines(run, own, read(run, own, metrics), as_line)
         )
     rows = (row for run, own in spans for row in _rows(run, own, read(run, own, metrics), as_rows))
-    return forms.pieces(form, {"run": Kind.TEXT} | columns | {ABOUT: Kind.TEXT}, rows)
+    return forms.pieces(form, {"run": ColumnType.TEXT} | columns | {ABOUT: ColumnType.TEXT}, rows)
 
 
 def _lines(
@@ -346,7 +348,7 @@ def _point_rows(item: tuple[str, CurvePoint]) -> Iterator[tuple[Any, ...]]:
 
 Read = Callable[[Run, Sequence[Span], Sequence[str]], Iterator[Any]]
 _CONTENT: dict[
-    str, tuple[dict[str, Kind], Read, Callable[[Any], dict[str, Any]], Callable[[Any], Iterator[Any]]]
+    str, tuple[dict[str, ColumnType], Read, Callable[[Any], dict[str, Any]], Callable[[Any], Iterator[Any]]]
 ] = {
     "curves": (OF_POINT, _points, _point_line, _point_rows),
     "records": (OF_RECORD | OF_VALUE, _records, line, long_rows),

@@ -16,7 +16,7 @@ from pyarrow import csv
 
 from training.recipe import hash_of
 from training.study.corpus import AXES, Corpus, CorpusRun, Points
-from training.study.file import Study as Asked
+from training.study.file import Study as PlannedStudy
 from training.study.file import StudyFile
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Recipe, Revision
@@ -231,7 +231,7 @@ def _newest_record(run: CorpusRun, points: Points, placed: np.ndarray) -> Record
 
 def _store_study(
     project: Project,
-    asked: Asked,
+    asked: PlannedStudy,
     runs: Sequence[CorpusRun],
     rows: dict[str, Run],
     hours: dict[str, float],
@@ -269,7 +269,7 @@ def _store_study(
         StudyRun.objects.bulk_create(StudyRun(study=study, run=rows[run.id], arm=arm) for run in own)
 
 
-def _axis(asked: Asked) -> str:
+def _axis(asked: PlannedStudy) -> str:
     """The one setting that all arms but the baseline change; empty where they do not, or it is neither a number nor the
     model."""
     changed = [arm.settings for name, arm in asked.arms.items() if name != asked.baseline]
@@ -278,7 +278,7 @@ def _axis(asked: Asked) -> str:
     return keys.pop() if len(keys) == 1 and len(changed) > 1 and (numeric or keys == {"model"}) else ""
 
 
-def _change(asked: Asked, name: str, axis: str, config: dict[str, Any]) -> dict[str, Any]:
+def _change(asked: PlannedStudy, name: str, axis: str, config: dict[str, Any]) -> dict[str, Any]:
     """What the arm changes: columns of its row."""
     settings = asked.arms[name].settings
     said = ", ".join(f"{key} {json.dumps(value)}" for key, value in settings.items())

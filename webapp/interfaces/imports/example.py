@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from training.study import corpus
 from training.study.corpus import Corpus, CorpusError
-from training.study.file import Study as Asked
+from training.study.file import Study as PlannedStudy
 from training.study.file import StudyFileError, load_study
 from training.study.findings import finding
 from webapp.base.claims import only_one
@@ -61,13 +61,13 @@ def publish_findings(project: Project, folder: Path) -> None:
     publish_unsigned(project=project, title=TITLE, text="\n\n".join([INTRODUCTION, *parts]), author=AUTHOR)
 
 
-def _part(project: Project, found: Corpus, asked: Asked) -> str:
+def _part(project: Project, found: Corpus, asked: PlannedStudy) -> str:
     study = Study.objects.filter(project=project, name__startswith=f"{asked.name}: ").first()
     chart = _chart(study, asked) if study else ""
     return f"## {asked.name.replace('-', ' ').capitalize()}\n\n{finding(found, asked).markdown(chart)}"
 
 
-def _chart(study: Study, asked: Asked) -> str:
+def _chart(study: Study, asked: PlannedStudy) -> str:
     """A block with all recipes of the study over its axis."""
     revisions = [arm.revision for arm in study.arms.select_related("revision__recipe")]
     names = dict.fromkeys(f"{each.recipe.slug}@{each.number}" for each in revisions if each)

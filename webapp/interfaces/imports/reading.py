@@ -20,7 +20,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from webapp.base import nudge
+from webapp.base import task_queue
 from webapp.base.errors import InvalidInput, ServiceError
 from webapp.base.sealing import Unreadable, unseal
 from webapp.identity.audit.services import record
@@ -143,7 +143,7 @@ def take_turn(seconds: float = TURN_SECONDS) -> Import | None:
             _read(Turn(claim, seconds))
     except Superseded:
         log.warning("import %s: another worker has taken it over", claim.source.pk)
-    nudge.send(names.IMPORT)
+    task_queue.send(names.IMPORT)
     claim.source.refresh_from_db()
     return claim.source
 

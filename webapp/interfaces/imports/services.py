@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.base import nudge, outbound
+from webapp.base import outbound, task_queue
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.sealing import seal
 from webapp.identity.accounts.models import Project, User
@@ -199,7 +199,7 @@ def _start(verb: str, one: Import, user: User | None) -> None:
         format=kind,
         bytes=one.size,
     )
-    nudge.send(names.IMPORT)
+    task_queue.send(names.IMPORT)
 
 
 @transaction.atomic

@@ -13,8 +13,8 @@ from django.db.models import QuerySet
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project, Scope
-from webapp.interfaces.mlflow import door
-from webapp.interfaces.mlflow.door import Call, endpoint, page
+from webapp.interfaces.mlflow import protocol
+from webapp.interfaces.mlflow.protocol import Call, endpoint, page
 from webapp.interfaces.tracking import groups
 from webapp.interfaces.tracking.groups import DEFAULT
 from webapp.interfaces.tracking.lines import Value, to_ms
@@ -133,14 +133,14 @@ def writable_group(project: Project, experiment_id: str) -> Group:
 
 @endpoint("POST", Scope.WRITE)
 def create(call: Call) -> dict[str, Any]:
-    tags = door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_GROUP_TAG)
-    group = groups.create_group(call.project, door.text(call.body, "name"), tags=tags)
+    tags = protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_GROUP_TAG)
+    group = groups.create_group(call.project, protocol.text(call.body, "name"), tags=tags)
     return {"experiment_id": group_id(group)}
 
 
 @endpoint("GET", Scope.READ)
 def get(call: Call) -> dict[str, Any]:
-    experiment_id = door.text(call.body, "experiment_id")
+    experiment_id = protocol.text(call.body, "experiment_id")
     try:
         return {"experiment": experiment(find_group(call.project, experiment_id))}
     except NotFound:
@@ -151,7 +151,7 @@ def get(call: Call) -> dict[str, Any]:
 
 @endpoint("GET", Scope.READ)
 def get_by_name(call: Call) -> dict[str, Any]:
-    name = door.text(call.body, "experiment_name")
+    name = protocol.text(call.body, "experiment_name")
     group = groups_of(call.project).filter(name=name).first()
     if group is not None:
         return {"experiment": experiment(group)}
@@ -162,12 +162,12 @@ def get_by_name(call: Call) -> dict[str, Any]:
 
 @endpoint("POST", Scope.READ)
 def search(call: Call) -> dict[str, Any]:
-    found = _of_view(groups_of(call.project), door.text(call.body, "view_type", default="ACTIVE_ONLY"))
-    name = name_wanted(door.text(call.body, "filter", default=""), "experiments")
+    found = _of_view(groups_of(call.project), protocol.text(call.body, "view_type", default="ACTIVE_ONLY"))
+    name = name_wanted(protocol.text(call.body, "filter", default=""), "experiments")
     if name is not None:
         found = found.filter(name=name)
-    most = door.whole(call.body, "max_results", default=1000, least=1, most=MOST_LISTED)
-    rows, following = page(found.order_by("-pk"), door.text(call.body, "page_token", default=""), most)
+    most = protocol.whole(call.body, "max_results", default=1000, least=1, most=MOST_LISTED)
+    rows, following = page(found.order_by("-pk"), protocol.text(call.body, "page_token", default=""), most)
     return {"experiments": [experiment(row) for row in rows], **following}
 
 
@@ -196,37 +196,37 @@ def name_wanted(text: str, what: str) -> str | None:
 
 @endpoint("POST", Scope.WRITE)
 def update(call: Call) -> dict[str, Any]:
-    group = find_group(call.project, door.text(call.body, "experiment_id"))
+    group = find_group(call.project, protocol.text(call.body, "experiment_id"))
     if group.name == groups.DEFAULT:
         raise InvalidInput("new_name", "The default experiment keeps its name.")
-    groups.rename_group(group, door.text(call.body, "new_name"))
+    groups.rename_group(group, protocol.text(call.body, "new_name"))
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def delete(call: Call) -> dict[str, Any]:
-    groups.set_deleted(find_group(call.project, door.text(call.body, "experiment_id")), True)
+    groups.set_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), True)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def restore(call: Call) -> dict[str, Any]:
-    groups.set_deleted(find_group(call.project, door.text(call.body, "experiment_id")), False)
+    groups.set_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), False)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def set_tag(call: Call) -> dict[str, Any]:
-    group = writable_group(call.project, door.text(call.body, "experiment_id"))
-    name, value = door.pair(call.body, door.MAX_GROUP_TAG)
+    group = writable_group(call.project, protocol.text(call.body, "experiment_id"))
+    name, value = protocol.pair(call.body, protocol.MAX_GROUP_TAG)
     groups.set_group_tags(group, {name: value})
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def delete_tag(call: Call) -> dict[str, Any]:
-    group = writable_group(call.project, door.text(call.body, "experiment_id"))
-    name = door.key(call.body)
+    group = writable_group(call.project, protocol.text(call.body, "experiment_id"))
+    name = protocol.key(call.body)
     if name not in group.tags:
         raise NotFound(f"No tag with name: {name} in experiment with id {group_id(group)}.")
     groups.set_group_tags(group, {name: None})

@@ -19,9 +19,10 @@ from django.views.decorators.csrf import csrf_exempt
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, Scope
 from webapp.interfaces import files
-from webapp.interfaces.mlflow import door, experiments
-from webapp.interfaces.mlflow.door import (
-    DOORS,
+from webapp.interfaces.mlflow import experiments, protocol
+from webapp.interfaces.mlflow.experiments import MODEL_ID, name_wanted, run_info
+from webapp.interfaces.mlflow.protocol import (
+    TOKEN_AUTH,
     Call,
     NotKept,
     authenticate,
@@ -29,7 +30,6 @@ from webapp.interfaces.mlflow.door import (
     in_mlflows_form,
     problem,
 )
-from webapp.interfaces.mlflow.experiments import MODEL_ID, name_wanted, run_info
 from webapp.interfaces.mlflow.runs import MLFLOW, check_active, find, find_active, runs_of_groups
 from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.models import ClientRun
@@ -89,10 +89,10 @@ def create(call: Call) -> dict[str, Any]:
     run = find_active(Call(call.token, call.body | {"run_id": call.body["source_run_id"]}))
     now = int(time.time() * 1000)
     about = {
-        "name": door.text(call.body, "name", default="model")[:MAX_NAME],
-        "model_type": door.text(call.body, "model_type", default="")[:MAX_NAME],
-        "params": door.pairs(call.body, "params", door.MAX_ENTITIES, door.MAX_PARAM),
-        "tags": door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_TAG),
+        "name": protocol.text(call.body, "name", default="model")[:MAX_NAME],
+        "model_type": protocol.text(call.body, "model_type", default="")[:MAX_NAME],
+        "params": protocol.pairs(call.body, "params", protocol.MAX_ENTITIES, protocol.MAX_PARAM),
+        "tags": protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_TAG),
         "status": STATUSES[0],
         "made_ms": now,
         "changed_ms": now,
@@ -108,7 +108,7 @@ def get(call: Call) -> dict[str, Any]:
 
 @endpoint("PATCH", Scope.WRITE)
 def finalize(call: Call) -> dict[str, Any]:
-    status = door.text(call.body, "status")
+    status = protocol.text(call.body, "status")
     if status not in STATUSES:
         raise InvalidInput("status", f"status must be one of {', '.join(STATUSES)}.")
     return _changed(call, status=status)
@@ -116,7 +116,7 @@ def finalize(call: Call) -> dict[str, Any]:
 
 @endpoint("PATCH", Scope.WRITE)
 def set_tags(call: Call) -> dict[str, Any]:
-    tags = door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_TAG)
+    tags = protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_TAG)
     return _changed(call, tags=_find(call)[2]["tags"] | tags)
 
 
@@ -130,7 +130,7 @@ def delete_tag(call: Call) -> dict[str, Any]:
 
 @endpoint("POST", Scope.WRITE)
 def log_params(call: Call) -> dict[str, Any]:
-    params = door.pairs(call.body, "params", door.MAX_ENTITIES, door.MAX_PARAM)
+    params = protocol.pairs(call.body, "params", protocol.MAX_ENTITIES, protocol.MAX_PARAM)
     _changed(call, params=_find(call)[2]["params"] | params)
     return {}
 
@@ -145,8 +145,8 @@ def _changed(call: Call, **changes: Any) -> dict[str, Any]:
 def search(call: Call) -> dict[str, Any]:
     """The newest models of the experiments, by name where that is asked for; clients look among them for a run."""
     runs = runs_of_groups(call).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
-    name = name_wanted(door.text(call.body, "filter", default=""), "models")
-    most = door.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
+    name = name_wanted(protocol.text(call.body, "filter", default=""), "models")
+    most = protocol.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
     found = [
         (run, model_id, about)
         for run in runs[:MOST_FOUND]
@@ -162,7 +162,7 @@ def artifacts(request: HttpRequest, path: str = "") -> HttpResponseBase:
     """GET without a path lists the folder that the query names; with one, GET, PUT and DELETE are of that file."""
     if request.method not in ("GET", "PUT", "DELETE") or (not path and request.method != "GET"):
         return problem(405, "BAD_REQUEST", f"{request.method} is not possible here.")
-    token = authenticate(request, DOORS[Scope.READ if request.method == "GET" else Scope.WRITE])
+    token = authenticate(request, TOKEN_AUTH[Scope.READ if request.method == "GET" else Scope.WRITE])
     if not path:
         found, folder = _place(token.project, request.GET.get("path", ""))
         return JsonResponse({"files": listed(found.run, folder)})
@@ -190,7 +190,7 @@ def _place(project: Project, path: str) -> tuple[ClientRun, str]:
 @endpoint("GET", Scope.READ)
 def list_artifacts(call: Call) -> dict[str, Any]:
     """The same by the run's id, with whole paths."""
-    found, folder = find(call), door.text(call.body, "path", default="").strip("/")
+    found, folder = find(call), protocol.text(call.body, "path", default="").strip("/")
     before = f"{folder}/" if folder else ""
     inside = [item | {"path": before + item["path"]} for item in listed(found.run, folder)]
     return {"root_uri": run_info(found)["artifact_uri"], "files": inside}

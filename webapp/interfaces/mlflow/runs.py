@@ -13,9 +13,9 @@ from django.db.models import QuerySet
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Scope
-from webapp.interfaces.mlflow import door, experiments
-from webapp.interfaces.mlflow.door import Call, endpoint, page
+from webapp.interfaces.mlflow import experiments, protocol
 from webapp.interfaces.mlflow.experiments import writable_group
+from webapp.interfaces.mlflow.protocol import Call, endpoint, page
 from webapp.interfaces.mlflow.search import narrow, ordered
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.intake import store_values
@@ -35,7 +35,7 @@ MOST_RUNS = 100
 
 def find(call: Call) -> ClientRun:
     """Raises NotFound, InvalidInput (run_id)."""
-    return client_run_by_key(call.project, MLFLOW, door.text(call.body, "run_id", "run_uuid"))
+    return client_run_by_key(call.project, MLFLOW, protocol.text(call.body, "run_id", "run_uuid"))
 
 
 def find_active(call: Call) -> ClientRun:
@@ -61,16 +61,16 @@ def _now_ms() -> int:
 
 @endpoint("POST", Scope.WRITE)
 def create(call: Call) -> dict[str, Any]:
-    tags = door.pairs(call.body, "tags", door.MAX_ENTITIES, door.MAX_TAG)
-    name = door.text(call.body, "run_name", default="") or tags.get(RUN_NAME, "")
+    tags = protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_TAG)
+    name = protocol.text(call.body, "run_name", default="") or tags.get(RUN_NAME, "")
     group = writable_group(
-        call.project, door.text(call.body, "experiment_id", default=experiments.DEFAULT_ID)
+        call.project, protocol.text(call.body, "experiment_id", default=experiments.DEFAULT_ID)
     )
     begun = ClientRun(
         client=MLFLOW,
         name=name,
-        start_ms=door.whole(call.body, "start_time", default=_now_ms(), most=door.MAX_TIME),
-        user_name=door.text(call.body, "user_id", default="") or tags.get(USER, ""),
+        start_ms=protocol.whole(call.body, "start_time", default=_now_ms(), most=protocol.MAX_TIME),
+        user_name=protocol.text(call.body, "user_id", default="") or tags.get(USER, ""),
         tags=tags,
     )
     made = client_runs.make_client_run(group, begun, user=call.user)
@@ -88,11 +88,11 @@ def get(call: Call) -> dict[str, Any]:
 @endpoint("POST", Scope.WRITE)
 def update(call: Call) -> dict[str, Any]:
     found = find_active(call)
-    status = door.text(call.body, "status", default="")
-    name = door.text(call.body, "run_name", default="")
+    status = protocol.text(call.body, "status", default="")
+    name = protocol.text(call.body, "run_name", default="")
     if status not in ("", "RUNNING", "SCHEDULED", *ENDS):
         raise InvalidInput("status", f"status must be one of RUNNING, SCHEDULED, {', '.join(ENDS)}.")
-    end_ms = door.whole(call.body, "end_time", default=-1, least=-1, most=door.MAX_TIME)
+    end_ms = protocol.whole(call.body, "end_time", default=-1, least=-1, most=protocol.MAX_TIME)
     if name:
         client_runs.describe(found, name=name, tags={RUN_NAME: name})
     if status in ENDS:
@@ -117,13 +117,13 @@ def restore(call: Call) -> dict[str, Any]:
 @endpoint("POST", Scope.READ)
 def search(call: Call) -> dict[str, Any]:
     body = call.body
-    found = _in_view(call, door.text(body, "run_view_type", default="ACTIVE_ONLY"))
-    found = narrow(found, door.text(body, "filter", default=""))
+    found = _in_view(call, protocol.text(body, "run_view_type", default="ACTIVE_ONLY"))
+    found = narrow(found, protocol.text(body, "filter", default=""))
     orders = body.get("order_by") or []
     if not isinstance(orders, list) or len(orders) > 20:
         raise InvalidInput("order_by", "order_by must be a list of at most 20 items.")
-    most = door.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=MOST_FOUND)
-    rows, following = page(ordered(found, orders), door.text(body, "page_token", default=""), most)
+    most = protocol.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=MOST_FOUND)
+    rows, following = page(ordered(found, orders), protocol.text(body, "page_token", default=""), most)
     newest = newest_of(rows)
     return {"runs": [experiments.run(row, newest.get(row.pk, [])) for row in rows], **following}
 
@@ -152,20 +152,20 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
 @endpoint("POST", Scope.WRITE)
 def log_metric(call: Call) -> dict[str, Any]:
     found = find_active(call)
-    store_values(found, [door.metric(call.body)])
+    store_values(found, [protocol.metric(call.body)])
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def log_parameter(call: Call) -> dict[str, Any]:
-    name, value = door.pair(call.body, door.MAX_PARAM)
+    name, value = protocol.pair(call.body, protocol.MAX_PARAM)
     client_runs.describe(find_active(call), params={name: value})
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def set_tag(call: Call) -> dict[str, Any]:
-    name, value = door.pair(call.body, door.MAX_TAG)
+    name, value = protocol.pair(call.body, protocol.MAX_TAG)
     renamed = value if name == RUN_NAME else None
     client_runs.describe(find_active(call), tags={name: value}, name=renamed)
     return {}
@@ -173,7 +173,7 @@ def set_tag(call: Call) -> dict[str, Any]:
 
 @endpoint("POST", Scope.WRITE)
 def delete_tag(call: Call) -> dict[str, Any]:
-    found, name = find_active(call), door.key(call.body)
+    found, name = find_active(call), protocol.key(call.body)
     if name not in found.tags:
         raise NotFound(f"No tag with name: {name} in run with id {found.key}.")
     client_runs.describe(found, tags={name: None})
@@ -185,7 +185,7 @@ def log_model(call: Call) -> dict[str, Any]:
     """What a model is, without its files, is kept as MLflow keeps it: in a tag."""
     found = find_active(call)
     try:
-        model = json.loads(door.text(call.body, "model_json"))
+        model = json.loads(protocol.text(call.body, "model_json"))
     except ValueError:
         model = None
     if not isinstance(model, dict):
@@ -199,7 +199,7 @@ def log_model(call: Call) -> dict[str, Any]:
 def log_batch(call: Call) -> dict[str, Any]:
     """All of it or nothing, and safe to repeat."""
     found = find_active(call)
-    values, params, tags = door.batch(call.body)
+    values, params, tags = protocol.batch(call.body)
     with transaction.atomic():
         if params or tags:
             client_runs.describe(found, params=params, tags=tags, name=tags.get(RUN_NAME))
@@ -211,11 +211,11 @@ def log_batch(call: Call) -> dict[str, Any]:
 @endpoint("GET", Scope.READ)
 def get_history(call: Call) -> dict[str, Any]:
     """Every value; with `max_results` as many from where `page_token` says."""
-    values = history(find(call), door.text(call.body, "metric_key"))
+    values = history(find(call), protocol.text(call.body, "metric_key"))
     if "max_results" not in call.body:
         return {"metrics": experiments.history(values)}
-    first = door.whole({"page_token": call.body.get("page_token") or 0}, "page_token", default=0)
-    last = first + door.whole(call.body, "max_results", default=None, least=1)
+    first = protocol.whole({"page_token": call.body.get("page_token") or 0}, "page_token", default=0)
+    last = first + protocol.whole(call.body, "max_results", default=None, least=1)
     following = {"next_page_token": str(last)} if last < len(values) else {}
     return {"metrics": experiments.history(values[first:last]), **following}
 
@@ -228,10 +228,10 @@ def get_history_bulk_interval(call: Call) -> dict[str, Any]:
     keys = [keys] if isinstance(keys, str) else keys
     if not 1 <= len(keys) <= MOST_RUNS:
         raise InvalidInput("run_ids", f"run_ids must be 1 to {MOST_RUNS} ids.")
-    name = door.text(call.body, "metric_key")
-    first = door.whole(call.body, "start_step", default=-door.INT64, least=-door.INT64)
-    last = door.whole(call.body, "end_step", default=door.INT64 - 1, least=-door.INT64)
-    most = door.whole(call.body, "max_results", default=2500, least=1, most=MOST_VALUES)
+    name = protocol.text(call.body, "metric_key")
+    first = protocol.whole(call.body, "start_step", default=-protocol.INT64, least=-protocol.INT64)
+    last = protocol.whole(call.body, "end_step", default=protocol.INT64 - 1, least=-protocol.INT64)
+    most = protocol.whole(call.body, "max_results", default=2500, least=1, most=MOST_VALUES)
     found = []
     for key in keys:
         values = history(client_run_by_key(call.project, MLFLOW, key), name)
@@ -249,7 +249,7 @@ def _picked(values: list[Value], most: int) -> list[Value]:
     return [values[i * (len(values) - 1) // (most - 1)] for i in range(most)]
 
 
-@endpoint("POST", Scope.WRITE, most=16 * door.MAX_BODY)
+@endpoint("POST", Scope.WRITE, most=16 * protocol.MAX_BODY)
 def accept_unkept(call: Call) -> dict[str, Any]:
     """Links to data sets and models: nothing here would show them, and no training needs to stop for that."""
     find_active(call)

@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 
 from webapp.interfaces.mlflow import experiments, logged_models, runs
-from webapp.interfaces.mlflow.door import nothing_here
+from webapp.interfaces.mlflow.protocol import nothing_here
 
 urlpatterns = [
     path("experiments/create", experiments.create),

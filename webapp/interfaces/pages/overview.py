@@ -1,4 +1,4 @@
-"""What the overview says: what runs, bent, alarms, waits and ended, and who leads. A constant number of queries."""
+"""The overview: runs, identified ceilings, alarms, queue, ended runs, leaders. A constant number of queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from webapp.science.curves.ranking.leaderboard import leaderboard
 from webapp.science.curves.selectors import newly_identified
 
 Payload = dict[str, Any]
-BENT_SINCE = timedelta(days=7)
+IDENTIFIED_SINCE = timedelta(days=7)
 ENDED_SINCE = timedelta(days=1)
 MOST = 12  # rows of a section
 FEW = 10  # runs of a project that is new
 LEADERS_SECONDS = 60
-PARTS = ("alarms", "running", "waiting", "bent", "ended", "leaders", "reviews")
+PARTS = ("alarms", "running", "waiting", "identified", "ended", "leaders", "reviews")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def overview(project: Project) -> Payload:
         "more_running": len(running_runs) > MOST,
         "alarms": raised(running_rows),
         **queued(project),
-        "bent": _bent(project),
+        "identified": _identified(project),
         "ended": _worst_first([_ended(rows[run.pk]) for run in ended_runs[:MOST]]),
         "more_ended": len(ended_runs) > MOST,
         "leaders": leaders(project),
@@ -123,9 +123,9 @@ def why(run: Run) -> str:
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
-def _bent(project: Project) -> list[Payload]:
+def _identified(project: Project) -> list[Payload]:
     """Runs of which Eq. 1 became identified, at what compute, with the forecast ceiling as it is now."""
-    began = newly_identified(project, timezone.now() - BENT_SINCE, MOST)
+    began = newly_identified(project, timezone.now() - IDENTIFIED_SINCE, MOST)
     ceilings = [row.ceiling for row in rows_of([fit.run for fit in began])]
     scale = shared_scale(ceilings)
     return [

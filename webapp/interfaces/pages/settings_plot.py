@@ -11,8 +11,8 @@ from webapp.science.curves.answers import shown
 from webapp.science.curves.comparison.entries import Entry
 from webapp.science.curves.words import AXES
 
-Said = tuple[float | None, float | None, float | None]  # a value and the ends of its interval
-NOTHING: Said = (None, None, None)
+Estimate = tuple[float | None, float | None, float | None]  # a value and the ends of its interval
+NOTHING: Estimate = (None, None, None)
 MOST_WORDS = 12  # different values of a setting in words; what has more names each run and sets nothing
 LOG_FROM = 20.0  # times the least of a setting's values the greatest is: its axis is logarithmic
 CEILING = "ceiling"
@@ -86,7 +86,7 @@ def _setting(path: str, values: Sequence[Any]) -> Column:
     return Column(path, path, "words", words)
 
 
-def _outcomes(x: str) -> list[tuple[str, str, Callable[[Entry], Said]]]:
+def _outcomes(x: str) -> list[tuple[str, str, Callable[[Entry], Estimate]]]:
     """(key, label, what an entry has) of everything that may come of a run."""
     return [
         (CEILING, "Forecast ceiling", _ceiling),
@@ -97,7 +97,7 @@ def _outcomes(x: str) -> list[tuple[str, str, Callable[[Entry], Said]]]:
     ]
 
 
-def _outcome(key: str, label: str, entries: Sequence[Entry], said: Callable[[Entry], Said]) -> Column:
+def _outcome(key: str, label: str, entries: Sequence[Entry], said: Callable[[Entry], Estimate]) -> Column:
     values, lo, hi = zip(*map(said, entries), strict=True)
     return Column(key, label, "linear", values, lo, hi)
 
@@ -106,16 +106,16 @@ def _run(entry: Entry) -> Run:
     return entry.runs[0]
 
 
-def _plain(value: float | None) -> Said:
+def _plain(value: float | None) -> Estimate:
     return value, None, None
 
 
-def _ceiling(entry: Entry) -> Said:
+def _ceiling(entry: Entry) -> Estimate:
     course = entry.courses[0] if entry.courses else None
     if course is None or course.ceiling is None or course.interval is None:
         return NOTHING
     return course.ceiling, *course.interval
 
 
-def _parameter(entry: Entry, name: str) -> Said:
+def _parameter(entry: Entry, name: str) -> Estimate:
     return entry.parameters[name] if entry.parameters else NOTHING

@@ -34,7 +34,7 @@ from training.records import MIN_STEP
 from webapp.base.compiled import Compiled
 from webapp.interfaces.tracking.lines import Value, by_moment, records_of
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, NotFinite, Receipt
-from webapp.interfaces.tracking.translate import STEP_MARKS, Meter, Said, said_by, stored_name
+from webapp.interfaces.tracking.translate import STEP_MARKS, Meter, RunDescription, said_by, stored_name
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.states import ENDED
@@ -226,7 +226,7 @@ def _next_seq(run: Run, attempt: int) -> int:
     return 0 if newest is None else newest + 1
 
 
-def _metrics(run: Run, here: ClientRun, names: set[str], said: Said) -> dict[str, ClientMetric]:
+def _metrics(run: Run, here: ClientRun, names: set[str], said: RunDescription) -> dict[str, ClientMetric]:
     """Name -> its row; those that are new get the name of their series, and are not stored yet. Names beyond what the
     project allows a run are left out."""
     known = {metric.key: metric for metric in here.client_metrics.filter(key__in=names)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from training.records import Compute, Record
-from webapp.interfaces.tracking.translate import Meter, Said, evaluation
+from webapp.interfaces.tracking.translate import Meter, RunDescription, evaluation
 
 MAX_IN_RECORD = 990  # of a record's 1000 metrics: the rest is for what the translation adds
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -56,7 +56,7 @@ def records_of(
     attempt: int,
     first_seq: int,
     meter: Meter,
-    said: Said,
+    said: RunDescription,
 ) -> Iterator[Record]:
     """One record a list. `series`: name of a metric -> name of its series. The meter goes on as the records do."""
     for seq, values in enumerate(lists, first_seq):

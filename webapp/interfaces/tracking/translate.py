@@ -40,7 +40,7 @@ STEP_MARKS = {
 
 
 @dataclass(frozen=True)
-class Said:
+class RunDescription:
     """What params and tags of a run say of how to read its metrics.
 
     `devices`: accelerators it trains on. `pass_rate`: which metric is the held-out pass rate, of `n_prompts` prompts
@@ -57,7 +57,7 @@ class Said:
     seed: int | None = None
 
 
-def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> Said:
+def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> RunDescription:
     """Tags go before params: they can be changed."""
 
     def told(name: str) -> Any:
@@ -65,7 +65,7 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> Said:
 
     trainer = _trainer(params)
     model = told("model") or next((found for path in MODEL_PARAMS if (found := param(params, path))), "")
-    return Said(
+    return RunDescription(
         trainer=trainer,
         devices=_count(told("devices")) or (verl_devices(params) if trainer == VERL else None),
         pass_rate=str(told("pass_rate") or ""),
@@ -135,7 +135,7 @@ def to_value(given: Any) -> float | None:
         return None
 
 
-def evaluation(values: Mapping[str, float], said: Said) -> dict[str, float]:
+def evaluation(values: Mapping[str, float], said: RunDescription) -> dict[str, float]:
     """The pass rate among what was logged at one moment (finite values by logged name), and what is known of it.
 
     It is the metric that the run names, or else verl's only `val-core/.../mean@K`. Where the client logs
@@ -175,7 +175,7 @@ class Meter:
     base_hours: float = 0.0
     told: bool = False
 
-    def advance(self, values: Mapping[str, float], *, step: int, time_ms: int, said: Said) -> None:
+    def advance(self, values: Mapping[str, float], *, step: int, time_ms: int, said: RunDescription) -> None:
         """Take in what was logged at one moment (finite values by logged name)."""
         self.tokens = _total(values, TOTAL_TOKENS, self.tokens)
         if not any(name in values for name in TOTAL_TOKENS) and values.get(VERL_TOKENS, -1) >= 0:

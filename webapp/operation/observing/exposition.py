@@ -232,7 +232,7 @@ def serve(host: str, port: int) -> WSGIServer:
 
 
 def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """The door is that of the web server's /metrics; what is asked of the database stays there."""
+    """Who may read it is as with the web server's /metrics; what is asked of the database stays there."""
     request = WSGIRequest(environ)
     response = refused(request) if request.path == "/metrics" else HttpResponse("not here\n", status=404)
     if response is None:

@@ -9,7 +9,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from observability import context, logs, tracing
-from webapp.base import metrics, nudge
+from webapp.base import metrics, task_queue
 from webapp.interfaces.routes import EVERYBODY, need_of
 
 log = logging.getLogger("webapp.requests")
@@ -41,7 +41,7 @@ class Observed:
 def span_of(request: HttpRequest) -> AbstractContextManager[tracing.Span]:
     """Of the caller's trace, where it says one; nothing where no traces are sent."""
     method = request.method or ""
-    parent = request.headers.get(nudge.TRACE_HEADER)
+    parent = request.headers.get(task_queue.TRACE_HEADER)
     return tracing.span(method, kind="server", parent=parent, http_method=method)
 
 

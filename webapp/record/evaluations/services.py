@@ -29,7 +29,7 @@ State = Evaluation.State
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class EvaluationRequest:
     """A benchmark, and of which checkpoint; `step` None: the newest."""
 
     task: str
@@ -47,7 +47,7 @@ def checkpoints_by_step(run_id: str) -> dict[int, Path]:
         return {}
 
 
-def ask_for(run: Run, asked: Asked, *, user: User | None) -> tuple[Evaluation, bool]:
+def ask_for(run: Run, asked: EvaluationRequest, *, user: User | None) -> tuple[Evaluation, bool]:
     """(the evaluation, whether it is new or goes again). Safe to repeat.
 
     Raises InvalidInput (task, options, k, limit, step), also where the benchmark's data are missing, and Conflict where
@@ -93,7 +93,7 @@ def _record(action: str, one: Evaluation, user: User | None) -> None:
     record(action, actor=user, project=one.run.project, kind="run", key=key, name=name, **what)
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: EvaluationRequest) -> None:
     if not 1 <= asked.k <= MOST_K:
         raise InvalidInput("k", f"k must be from 1 to {MOST_K}.")
     if not 0 <= asked.limit <= MOST_PROMPTS:

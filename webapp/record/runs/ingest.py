@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from headroom.adapters.naming import SYSTEM
 from training.records import Record
-from webapp.base import metrics, nudge
+from webapp.base import metrics, task_queue
 from webapp.base.compiled import Compiled
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.secrets.services import redact
@@ -308,10 +308,10 @@ def _note_report(run: Run, *, new: bool, refit: bool, speaks: bool) -> None:
     fields: dict[str, Any] = {"heartbeat_at": now} if speaks else {}
     if refit:
         fields["refit_wanted_at"] = run.refit_wanted_at or now  # of the first evaluation that waits
-        nudge.send(names.REFIT, run.pk)
+        task_queue.send(names.REFIT, run.pk)
     if new and run.alarms_wanted_at is None:  # else a worker is coming already
         fields["alarms_wanted_at"] = now
-        nudge.send(names.ALARMS, run.pk)
+        task_queue.send(names.ALARMS, run.pk)
     if speaks and run.state in LEAVES[State.RUNNING] and (new or run.state == State.LOST):
         fields["started_at"] = run.started_at or now
         if move(run, State.RUNNING, attempt=run.attempt_number, part=DRIVER, **fields):

@@ -132,7 +132,7 @@ class LaunchRequest:
 def launch_run(
     request: LaunchRequest, *, user: User | None, project: Project, idempotency_key: str | None = None
 ) -> Launched:
-    """Store a run, its first attempt and its dispatch row in one transaction, and nudge the worker. Of a draft the run
+    """Store a run, its first attempt and its dispatch row in one transaction, and tell the worker. Of a draft the run
     alone; `drafts.launch_draft` does the rest later.
 
     `user` None is the installation itself. Raises InvalidInput (fields recipe, revision, task, model, seed,

@@ -18,7 +18,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from webapp.base import nudge
+from webapp.base import task_queue
 from webapp.base.claims import CLAIM, is_free, wait_after
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
@@ -105,7 +105,7 @@ def dispatch_done(dispatch: Dispatch) -> None:
     """Ray Jobs took the submission (or the stop). Safe to repeat."""
     if _close(dispatch) and dispatch.kind == Dispatch.Kind.SUBMIT:
         move(dispatch.run, State.STARTING, attempt=dispatch.attempt, part=DISPATCH)
-        nudge.send(names.DISPATCH, dispatch.run_id)  # a stop may have waited for this
+        task_queue.send(names.DISPATCH, dispatch.run_id)  # a stop may have waited for this
 
 
 @transaction.atomic
@@ -204,7 +204,7 @@ def report_started(
         refit = {"refit_wanted_at": now, "alarms_wanted_at": now} if attempt > 1 else {}
         bump(run.pk, heartbeat_at=now, **refit)
         if refit:
-            nudge.send(names.REFIT, run.pk)
+            task_queue.send(names.REFIT, run.pk)
     if fresh or moved:
         run.refresh_from_db()
     return run
@@ -229,7 +229,7 @@ def report_finished(
         if state == State.FAILED:
             kind = Attempt.Failure.INFRASTRUCTURE if infrastructure else Attempt.Failure.RECIPE
             Attempt.objects.filter(run=run, number=attempt).update(failure=kind)
-        nudge.send(names.DISPATCH, "")  # its place is free
+        task_queue.send(names.DISPATCH, "")  # its place is free
     else:
         ended = Attempt.objects.get(run=run, number=attempt).state
         if ended != state:
@@ -314,7 +314,7 @@ def _tell_driver(run: Run) -> None:
     row, made = Dispatch.objects.get_or_create(run=run, attempt=run.attempt_number, kind=kind)
     if not made:
         Dispatch.objects.filter(pk=row.pk).update(done_at=None, claimed_until=None, created_at=timezone.now())
-    nudge.send(names.DISPATCH, run.pk)
+    task_queue.send(names.DISPATCH, run.pk)
 
 
 @transaction.atomic

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from webapp.base import nudge
+from webapp.base import task_queue
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
@@ -182,7 +182,7 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     now = timezone.now()
     Run.objects.filter(pk=run.pk).update(meaning=said, refit_wanted_at=now, version=F("version") + 1)
     run.refresh_from_db()
-    nudge.send(names.REFIT, run.pk)
+    task_queue.send(names.REFIT, run.pk)
     record(
         "run.meaning_stated", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **said
     )

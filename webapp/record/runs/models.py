@@ -184,7 +184,7 @@ class ProjectQueue(models.Model):
 
 
 class Dispatch(models.Model):
-    """Outbox: what must reach Ray Jobs. Written in the launch's transaction; Celery is only a nudge."""
+    """Outbox: what must reach Ray Jobs. Written in the launch's transaction; Celery is only a hint."""
 
     class Kind(models.TextChoices):
         SUBMIT = "submit"
@@ -199,7 +199,7 @@ class Dispatch(models.Model):
     done_at = models.DateTimeField(null=True)
     tries = models.PositiveIntegerField(default=0)
     error = models.TextField(blank=True)
-    # Of the click that wants it: `webapp.base.nudge`. Defaults of the database's own: a web server of the release
+    # Of the click that wants it: `webapp.base.task_queue`. Defaults of the database's own: a web server of the release
     # before, which does not know them, goes on writing rows.
     request_id = models.CharField(max_length=64, blank=True, default="", db_default="")
     traceparent = models.CharField(max_length=55, blank=True, default="", db_default="")

@@ -6,7 +6,7 @@ by the worker and goes on by itself (`why_held`).
 The words for a run that is asked to stop, and for one that has: who wanted it, and why.
 """
 
-from webapp.base import nudge
+from webapp.base import task_queue
 from webapp.base.disk import Disk, bytes_in_words, disk_now, low_words
 from webapp.base.errors import NoRoom
 from webapp.record.runs.models import Dispatch, Run
@@ -48,8 +48,8 @@ def _low_disk() -> Disk | None:
 
 
 def _want(run: Run, kind: Dispatch.Kind, attempt: int) -> None:
-    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind, defaults=nudge.columns())
-    nudge.send(names.DISPATCH, run.pk)
+    Dispatch.objects.get_or_create(run=run, attempt=attempt, kind=kind, defaults=task_queue.columns())
+    task_queue.send(names.DISPATCH, run.pk)
 
 
 def while_waiting(by: str) -> str:

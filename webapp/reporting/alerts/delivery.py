@@ -22,7 +22,7 @@ from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.base import claims, nudge, outbound
+from webapp.base import claims, outbound, task_queue
 from webapp.base.mail import NONE
 from webapp.base.sealing import Unreadable, unseal
 from webapp.identity.accounts.models import Role, User
@@ -56,7 +56,7 @@ def enqueue(firing: Firing, channels: Iterable[Channel], now: datetime | None = 
         rows.append(Delivery(firing=firing, channel=channel, held=until is not None, next_at=until or now))
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
     if any(not row.held for row in rows):
-        nudge.send(names.DELIVER)
+        task_queue.send(names.DELIVER)
     return rows
 
 

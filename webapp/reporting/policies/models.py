@@ -23,7 +23,7 @@ DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth g
 
 
 @dataclass(frozen=True)
-class Kind:
+class PolicyCheck:
     """One thing that is looked for. `metrics`: whose critical alarms count, by the beginnings of their names."""
 
     key: str
@@ -44,30 +44,30 @@ class Kind:
 
 
 KINDS = (
-    Kind(
+    PolicyCheck(
         "budget", "Budget overrun",
         "More than 5 % beyond its budget.",
         (WARN, STOP), STOP, has_alarm=False,
     ),
-    Kind(
+    PolicyCheck(
         "advice", "The planner's advice to stop",
         "With 95 % probability less than the amount below is left to gain.",
         (OFF, ADVISE, STOP), OFF, has_alarm=False,
     ),
-    Kind(
+    PolicyCheck(
         "truncation", "Truncation", "Answers are cut off at the length limit.", (WARN, STOP), WARN,
         ("train/truncation_rate", "eval/truncation_rate"),
     ),
-    Kind(
+    PolicyCheck(
         "mismatch", "Mismatch of generator and trainer",
         "Of log-probs or ratios.",
         (WARN, STOP), WARN, ("train/mismatch_", "train/ratio_"),
     ),
-    Kind(
+    PolicyCheck(
         "not_finite", "Not a finite number", "NaN or infinite.", (WARN, STOP), WARN,
         ("*",),
     ),
-    Kind(
+    PolicyCheck(
         "other", "Any other critical alarm", "A collapse of the pass rate, KL, gradients, verifiers.",
         (WARN, STOP), WARN,
     ),

@@ -30,7 +30,7 @@ from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL
 PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")
 Payload = dict[str, Any]
-Said = tuple[float, float | None, float | None]  # value, lo, hi; an end is None where it is open
+Estimate = tuple[float, float | None, float | None]  # value, lo, hi; an end is None where it is open
 MOST_FITS = 10_000
 _lock = Lock()
 
@@ -127,7 +127,9 @@ def curve_at(fits: Sequence[RunFit | None], at: np.ndarray) -> Columns:
     )
 
 
-def pooled(groups: Sequence[Sequence[RunFit]], one: Callable[[RunFit], Said], *, log: bool) -> list[Said]:
+def pooled(
+    groups: Sequence[Sequence[RunFit]], one: Callable[[RunFit], Estimate], *, log: bool
+) -> list[Estimate]:
     """What the runs of each group say together, from what `one` of them says; as logarithms where `log`.
 
     The value is NaN for a group where no run says anything with a closed interval. All groups in one go.
@@ -137,7 +139,7 @@ def pooled(groups: Sequence[Sequence[RunFit]], one: Callable[[RunFit], Said], *,
 
 
 def pooled_columns(
-    groups: Sequence[Sequence[RunFit]], one: Callable[[RunFit], Said], *, log: bool
+    groups: Sequence[Sequence[RunFit]], one: Callable[[RunFit], Estimate], *, log: bool
 ) -> Columns:
     """The same as columns, one a group, which can be drawn from."""
     most = max((len(group) for group in groups), default=0)
@@ -154,17 +156,17 @@ def pooled_columns(
     return log_columns(columns) if log else cut_to_rates(columns)
 
 
-def _said(value: float, lo: float, hi: float) -> Said:
+def _said(value: float, lo: float, hi: float) -> Estimate:
     ends = (float(end) if np.isfinite(end) else None for end in (lo, hi))
     return float(value), *ends  # type: ignore[return-value]
 
 
-def parameters(groups: Sequence[Sequence[RunFit]], name: str) -> list[Said]:
+def parameters(groups: Sequence[Sequence[RunFit]], name: str) -> list[Estimate]:
     """A, B, C_mid or R0 of the runs of each group together: what `scaling.seeds.joint` gives."""
     return pooled(groups, said_of(name), log=name in LOGARITHMIC)
 
 
-def said_of(name: str) -> Callable[[RunFit], Said]:
+def said_of(name: str) -> Callable[[RunFit], Estimate]:
     """A parameter of a fit with its interval."""
     return lambda fit: ((fit.params or {})[name], *fit.intervals[name])
 
@@ -183,21 +185,21 @@ def _ceiling(fits: Sequence[RunFit | None], a: float, lo: float | None, hi: floa
     return answers.ceiling("not_identified", (min(known) if known else None, None), None, DEFAULT_LEVEL)
 
 
-def computes_to_share(groups: Sequence[Sequence[RunFit | None]]) -> list[Said | None]:
+def computes_to_share(groups: Sequence[Sequence[RunFit | None]]) -> list[Estimate | None]:
     """Compute to 90 % of the gain of each group, from its runs that pin a ceiling; None without one."""
     pinned = [identified(group) for group in groups]
     found = pooled(pinned, _own_compute_to_share, log=True)
     return [_share(group, said) if group else None for group, said in zip(pinned, found, strict=True)]
 
 
-def _share(fits: Sequence[RunFit], said: Said) -> Said:
+def _share(fits: Sequence[RunFit], said: Estimate) -> Estimate:
     if np.isfinite(said[0]):
         return said
     middle = float(np.median([_own_compute_to_share(fit)[0] for fit in fits]))  # every interval is open
     return middle, None, None
 
 
-def _own_compute_to_share(fit: RunFit) -> Said:
+def _own_compute_to_share(fit: RunFit) -> Estimate:
     if fit.outlook is not None and fit.outlook.c90 is not None:
         return fit.outlook.c90
     p = fit.params or {}

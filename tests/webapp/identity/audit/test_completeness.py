@@ -258,7 +258,7 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
         (
             lambda w: (
                 whole_checkpoint((run := w.run).pk, 4)
-                and evaluations.ask_for(run, evaluations.Asked(task="arithmetic"), user=w.user)
+                and evaluations.ask_for(run, evaluations.EvaluationRequest(task="arithmetic"), user=w.user)
             ),
             "run.evaluated",
         )

@@ -24,7 +24,7 @@ from webapp.interfaces.api.api import api
 from webapp.interfaces.api.openapi import EXAMPLES_FILE, examples
 from webapp.interfaces.imports.reading import take_turn
 from webapp.record.evaluations.models import Evaluation
-from webapp.record.evaluations.services import Asked, ask_for
+from webapp.record.evaluations.services import EvaluationRequest, ask_for
 from webapp.record.runs import editing, ingest, lifecycle
 from webapp.record.runs.models import Run
 from webapp.science.studies.planning import StudyRequest
@@ -121,7 +121,7 @@ def _with_checkpoint(world):
 
 def _measured(world):
     _with_checkpoint(world)
-    one, _ = ask_for(world.run, Asked(task="arithmetic", limit=100), user=world.author)
+    one, _ = ask_for(world.run, EvaluationRequest(task="arithmetic", limit=100), user=world.author)
     result = {"pass_rate": 0.41, "pass_rate_stderr": 0.012, "n_prompts": 100, "contamination": 0.0}
     Evaluation.objects.filter(pk=one.pk).update(state="succeeded", result=result)
     return world.run.pk

@@ -13,7 +13,7 @@ from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.interfaces.imports.models import Import
 from webapp.interfaces.imports.readers.kinds import KINDS
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Kind, Options, Row
+from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row, SourceKind
 from webapp.interfaces.imports.services import begin_import
 from webapp.interfaces.imports.uploads import asked_of
 
@@ -56,7 +56,7 @@ class Lines:
 @pytest.fixture(autouse=True)
 def lines_kind() -> Iterator[Lines]:
     lines = Lines()
-    KINDS["lines"] = Kind("Lines", "file", (".lines",), lines.read, in_place=True)
+    KINDS["lines"] = SourceKind("Lines", "file", (".lines",), lines.read, in_place=True)
     yield lines
     del KINDS["lines"]
 

@@ -4,7 +4,7 @@ import math
 
 from webapp.interfaces.tracking.intake import digest
 from webapp.interfaces.tracking.lines import MAX_IN_RECORD, Value, by_moment, iso, records_of
-from webapp.interfaces.tracking.translate import Meter, Said
+from webapp.interfaces.tracking.translate import Meter, RunDescription
 
 
 def test_values_of_one_moment_are_together_in_the_order_of_arrival():
@@ -32,7 +32,7 @@ def test_records_have_places_times_and_compute():
 
     (record,) = records_of(
         values, series={"num_tokens": "train/num_tokens", "loss": "train/loss"}, attempt=2, first_seq=7,
-        meter=Meter(), said=Said(),
+        meter=Meter(), said=RunDescription(),
     )  # fmt: skip
 
     assert (record.attempt, record.seq, record.step, record.time) == (2, 7, 3, iso(1_500))
@@ -44,7 +44,7 @@ def test_what_is_logged_as_the_pass_rate_goes_before_what_is_derived():
 
     (record,) = records_of(
         values, series={"eval_pass_rate": "eval/pass_rate", "acc": "acc"}, attempt=1, first_seq=0, meter=Meter(),
-        said=Said(pass_rate="acc"),
+        said=RunDescription(pass_rate="acc"),
     )  # fmt: skip
 
     assert record.metrics["eval/pass_rate"] == 0.5

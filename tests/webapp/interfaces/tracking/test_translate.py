@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from webapp.interfaces.tracking.translate import Meter, Said, evaluation, said_by, stored_name, to_value
+from webapp.interfaces.tracking.translate import (
+    Meter,
+    RunDescription,
+    evaluation,
+    said_by,
+    stored_name,
+    to_value,
+)
 
 VERL = {"trainer/n_gpus_per_node": "8", "trainer/nnodes": "2"}
 HF = {"per_device_train_batch_size": "8", "gradient_accumulation_steps": 2, "seed": 42}
@@ -14,28 +21,32 @@ HOUR = 3_600_000
 @pytest.mark.parametrize(
     ("params", "tags", "expected"),
     [
-        ({}, {}, Said()),
-        (VERL, {}, Said(trainer="verl", devices=16)),
-        ({"trainer/n_gpus_per_node": "8"}, {}, Said(trainer="verl")),  # of how many nodes is not said
+        ({}, {}, RunDescription()),
+        (VERL, {}, RunDescription(trainer="verl", devices=16)),
+        (
+            {"trainer/n_gpus_per_node": "8"},
+            {},
+            RunDescription(trainer="verl"),
+        ),  # of how many nodes is not said
         (
             {"actor_rollout_ref": {"model": {"path": "Q"}}, "trainer": {"n_gpus_per_node": 4, "nnodes": 1}},
             {},
-            Said(trainer="verl", devices=4, model="Q"),
+            RunDescription(trainer="verl", devices=4, model="Q"),
         ),
-        (HF, {}, Said(trainer="transformers", seed=42)),
-        (HF | {"seed": "-1"}, {}, Said(trainer="transformers")),
-        (VERL, {"headroom.devices": "3"}, Said(trainer="verl", devices=3)),
-        ({"headroom.devices": 2}, {"headroom.devices": "3"}, Said(devices=3)),
-        ({"headroom.devices": "many"}, {}, Said()),
-        ({"headroom.devices": "0"}, {}, Said()),
-        ({"headroom.devices": "1.5"}, {}, Said()),
+        (HF, {}, RunDescription(trainer="transformers", seed=42)),
+        (HF | {"seed": "-1"}, {}, RunDescription(trainer="transformers")),
+        (VERL, {"headroom.devices": "3"}, RunDescription(trainer="verl", devices=3)),
+        ({"headroom.devices": 2}, {"headroom.devices": "3"}, RunDescription(devices=3)),
+        ({"headroom.devices": "many"}, {}, RunDescription()),
+        ({"headroom.devices": "0"}, {}, RunDescription()),
+        ({"headroom.devices": "1.5"}, {}, RunDescription()),
         (
             {},
             {"headroom.pass_rate": "a", "headroom.k": "4", "headroom.n_prompts": "10"},
-            Said("", None, "a", 4, 10),
+            RunDescription("", None, "a", 4, 10),
         ),
-        ({"headroom.task": "math"}, {"headroom.model": "8b"}, Said(task="math", model="8b")),
-        ({"_name_or_path": "Qwen/Q"}, {}, Said(model="Qwen/Q")),
+        ({"headroom.task": "math"}, {"headroom.model": "8b"}, RunDescription(task="math", model="8b")),
+        ({"_name_or_path": "Qwen/Q"}, {}, RunDescription(model="Qwen/Q")),
     ],
 )
 def test_what_params_and_tags_say(params, tags, expected):
@@ -81,23 +92,24 @@ def test_nan_is_a_value():
 @pytest.mark.parametrize(
     ("values", "said", "expected"),
     [
-        ({"val-core/gsm8k/acc/mean@8": 0.5}, Said(), {"eval/pass_rate": 0.5, "eval/k": 8.0}),
-        ({"val-core/gsm8k/acc/mean_at_8": 0.5}, Said(), {"eval/pass_rate": 0.5, "eval/k": 8.0}),
-        ({"val-core/a/mean@8": 0.5, "val-core/b/mean@8": 0.6}, Said(), {}),  # which one?
-        ({"val-core/a/best@8/mean": 0.5}, Said(), {}),
-        ({"val-aux/a/acc/mean@8": 0.5}, Said(), {}),
-        ({"val-core/a/acc/mean@8": -0.5}, Said(), {}),
-        ({"val-core/a/mean@8": 0.5, "val-core/b/mean@8": 0.6}, Said(pass_rate="val-core/b/mean@8"),
+        ({"val-core/gsm8k/acc/mean@8": 0.5}, RunDescription(), {"eval/pass_rate": 0.5, "eval/k": 8.0}),
+        ({"val-core/gsm8k/acc/mean_at_8": 0.5}, RunDescription(), {"eval/pass_rate": 0.5, "eval/k": 8.0}),
+        ({"val-core/a/mean@8": 0.5, "val-core/b/mean@8": 0.6}, RunDescription(), {}),  # which one?
+        ({"val-core/a/best@8/mean": 0.5}, RunDescription(), {}),
+        ({"val-aux/a/acc/mean@8": 0.5}, RunDescription(), {}),
+        ({"val-core/a/acc/mean@8": -0.5}, RunDescription(), {}),
+        ({"val-core/a/mean@8": 0.5, "val-core/b/mean@8": 0.6}, RunDescription(pass_rate="val-core/b/mean@8"),
          {"eval/pass_rate": 0.6, "eval/k": 8.0}),
-        ({"val-core/b/mean_at_8": 0.6}, Said(pass_rate="val-core/b/mean@8"), {"eval/pass_rate": 0.6, "eval/k": 8.0}),
-        ({"acc": 0.6}, Said(), {}),
-        ({"acc": 0.6}, Said(pass_rate="acc", k=2, n_prompts=30),
+        ({"val-core/b/mean_at_8": 0.6}, RunDescription(pass_rate="val-core/b/mean@8"),
+         {"eval/pass_rate": 0.6, "eval/k": 8.0}),
+        ({"acc": 0.6}, RunDescription(), {}),
+        ({"acc": 0.6}, RunDescription(pass_rate="acc", k=2, n_prompts=30),
          {"eval/pass_rate": 0.6, "eval/k": 2.0, "eval/n_prompts": 30.0}),
-        ({"acc": 0.6, "acc_stderr": 0.01}, Said(pass_rate="acc"),
+        ({"acc": 0.6, "acc_stderr": 0.01}, RunDescription(pass_rate="acc"),
          {"eval/pass_rate": 0.6, "eval/pass_rate_stderr": 0.01}),
-        ({"acc": 0.6, "val-core/a/mean@8": 0.5}, Said(pass_rate="other"), {}),
-        ({"eval/pass_rate": 0.6, "val-core/a/mean@8": 0.5}, Said(), {}),  # the client says it itself
-        ({"acc": 1.5}, Said(pass_rate="acc"), {}),
+        ({"acc": 0.6, "val-core/a/mean@8": 0.5}, RunDescription(pass_rate="other"), {}),
+        ({"eval/pass_rate": 0.6, "val-core/a/mean@8": 0.5}, RunDescription(), {}),  # the client says it itself
+        ({"acc": 1.5}, RunDescription(pass_rate="acc"), {}),
     ],
 )  # fmt: skip
 def test_the_pass_rate(values, said, expected):
@@ -107,7 +119,7 @@ def test_the_pass_rate(values, said, expected):
 def test_compute_that_nobody_counts_is_not_known():
     meter = Meter(since_ms=0)
 
-    meter.advance({"loss": 1.0, "timing_s/step": 9.0}, step=1, time_ms=HOUR, said=Said())
+    meter.advance({"loss": 1.0, "timing_s/step": 9.0}, step=1, time_ms=HOUR, said=RunDescription())
 
     assert meter.compute == {"device_hours": None, "flops": None, "tokens": None}
 
@@ -115,15 +127,17 @@ def test_compute_that_nobody_counts_is_not_known():
 def test_totals_are_taken_and_stay_as_last_reported():
     meter = Meter()
 
-    meter.advance({"num_tokens": 10.0, "total_flos": 5e15}, step=1, time_ms=0, said=Said())
-    meter.advance({"loss": 1.0}, step=2, time_ms=0, said=Said())
-    meter.advance({"compute/device_hours": 2.5, "train/num_tokens": 30.0}, step=3, time_ms=0, said=Said())
+    meter.advance({"num_tokens": 10.0, "total_flos": 5e15}, step=1, time_ms=0, said=RunDescription())
+    meter.advance({"loss": 1.0}, step=2, time_ms=0, said=RunDescription())
+    meter.advance(
+        {"compute/device_hours": 2.5, "train/num_tokens": 30.0}, step=3, time_ms=0, said=RunDescription()
+    )
 
     assert meter.compute == {"device_hours": 2.5, "flops": 5e15, "tokens": 30.0}
 
 
 def test_what_the_client_counts_itself_goes_before_the_clock():
-    meter, said = Meter(since_ms=0), Said(devices=8)
+    meter, said = Meter(since_ms=0), RunDescription(devices=8)
 
     meter.advance({"compute/device_hours": 2.5}, step=1, time_ms=HOUR, said=said)
     meter.advance({"loss": 1.0}, step=2, time_ms=2 * HOUR, said=said)
@@ -132,7 +146,7 @@ def test_what_the_client_counts_itself_goes_before_the_clock():
 
 
 def test_devices_times_time_never_falls():
-    meter, said = Meter(since_ms=HOUR), Said(devices=2)
+    meter, said = Meter(since_ms=HOUR), RunDescription(devices=2)
     seen = []
     for time_ms in (HOUR // 2, 2 * HOUR, HOUR, 3 * HOUR):
         meter.advance({}, step=1, time_ms=time_ms, said=said)
@@ -142,7 +156,7 @@ def test_devices_times_time_never_falls():
 
 
 def test_verl_counts_the_time_of_steps_without_testing_and_saving():
-    meter, said = Meter(since_ms=0), Said(trainer="verl", devices=16)
+    meter, said = Meter(since_ms=0), RunDescription(trainer="verl", devices=16)
     step = {"timing_s/step": 100.0, "timing_s/testing": 30.0, "timing_s/save_checkpoint": 10.0}
 
     meter.advance({"val-core/a/mean@1": 0.1}, step=0, time_ms=0, said=said)
@@ -157,7 +171,9 @@ def test_verl_counts_the_time_of_steps_without_testing_and_saving():
 def test_verl_joined_in_the_middle_is_not_known_before_its_first_step():
     meter = Meter()
 
-    meter.advance({"val-core/a/mean@1": 0.1}, step=50, time_ms=0, said=Said(trainer="verl", devices=16))
+    meter.advance(
+        {"val-core/a/mean@1": 0.1}, step=50, time_ms=0, said=RunDescription(trainer="verl", devices=16)
+    )
 
     assert meter.device_hours is None
 
@@ -166,7 +182,10 @@ def test_amounts_below_zero_are_none():
     meter = Meter()
 
     meter.advance(
-        {"num_tokens": -1.0, "total_flos": -1.0, "compute/device_hours": -1.0}, step=1, time_ms=0, said=Said()
+        {"num_tokens": -1.0, "total_flos": -1.0, "compute/device_hours": -1.0},
+        step=1,
+        time_ms=0,
+        said=RunDescription(),
     )
 
     assert meter.compute == {"device_hours": None, "flops": None, "tokens": None}

@@ -7,7 +7,7 @@ from django.urls import resolve
 
 from observability import context, logs
 from tests.worker.conftest import broker, make_run, with_broker  # noqa: F401 (fixtures)
-from webapp.base import nudge
+from webapp.base import task_queue
 from webapp.operation.observing.middleware import line_of
 from webapp.record.runs.models import Dispatch
 from worker import names
@@ -57,7 +57,9 @@ def test_a_hint_and_a_row_of_the_outbox_carry_the_click(
 ):  # fmt: skip
     sent = []
     monkeypatch.setattr(
-        nudge.producer(with_broker), "send_task", lambda task, **said: sent.append((task, said["headers"]))
+        task_queue.producer(with_broker),
+        "send_task",
+        lambda task, **said: sent.append((task, said["headers"])),
     )
     with django_capture_on_commit_callbacks(execute=True), context.bound(request_id=ID):
         run = make_run()

@@ -11,7 +11,7 @@ from training.records import Record
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.evaluations.selectors import matrix_of
-from webapp.record.evaluations.services import Asked, ask_for, cancel
+from webapp.record.evaluations.services import EvaluationRequest, ask_for, cancel
 from webapp.record.runs import ingest
 
 SUMS = {"max_digits": 2, "held_out_pool": 5, "train_prompts": 20}
@@ -27,7 +27,7 @@ def run(make_run, settings, tmp_path):  # noqa: F811
 
 
 def ask(run, user=None, **asked):  # noqa: F811
-    return ask_for(run, Asked(**{"task": "arithmetic", "options": SUMS} | asked), user=user)
+    return ask_for(run, EvaluationRequest(**{"task": "arithmetic", "options": SUMS} | asked), user=user)
 
 
 def test_the_newest_checkpoint_is_meant_and_the_same_question_is_the_same_evaluation(run):

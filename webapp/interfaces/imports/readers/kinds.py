@@ -16,7 +16,14 @@ from webapp.interfaces.imports.readers import (
 )
 from webapp.interfaces.imports.readers.framing import WANDB_HEADER
 from webapp.interfaces.imports.readers.neptune_files import NEEDED
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Kind, Options, Preview, files_below
+from webapp.interfaces.imports.readers.rows import (
+    BadSource,
+    FoundRun,
+    Options,
+    Preview,
+    SourceKind,
+    files_below,
+)
 from webapp.interfaces.imports.readers.table import Table
 from webapp.interfaces.imports.readers.table_files import (
     HISTORY,
@@ -28,30 +35,34 @@ from webapp.interfaces.imports.readers.table_files import (
 from webapp.interfaces.imports.readers.table_files import preview as preview_table
 from webapp.interfaces.imports.readers.table_files import read as read_table
 
-KINDS: dict[str, Kind] = {  # name, stable: part of addresses and of what is stored
-    "csv": Kind(
+KINDS: dict[str, SourceKind] = {  # name, stable: part of addresses and of what is stored
+    "csv": SourceKind(
         "CSV",
         "file",
         (".csv", ".tsv", ".txt"),
         partial(read_table, csv_table),
         partial(preview_table, csv_table),
     ),
-    "parquet": Kind(
+    "parquet": SourceKind(
         "Parquet",
         "file",
         (".parquet",),
         partial(read_table, ParquetTable),
         partial(preview_table, ParquetTable),
     ),
-    "wandb": Kind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
-    "wandb-history": Kind("W&B history export", "file", (".csv", ".parquet"), read_history),
-    "mlflow": Kind("MLflow store (mlflow.db, mlruns)", "folder", (mlflow_files.DATABASE,), mlflow_files.read),
-    "mlflow-server": Kind("MLflow server", "address", (), mlflow_server.read, in_place=True),
-    "tensorboard": Kind("TensorBoard event files", "folder", (), event_files.read),
-    "verl": Kind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
-    "prime-rl": Kind("prime-rl's metrics.jsonl", "file", (".jsonl",), jsonl_files.read_prime_rl),
-    "neptune": Kind("Neptune export", "folder", (".parquet",), neptune_files.read),
-    "headroom": Kind("Headroom's journal or export", "file", headroom_files.ENDINGS, headroom_files.read),
+    "wandb": SourceKind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
+    "wandb-history": SourceKind("W&B history export", "file", (".csv", ".parquet"), read_history),
+    "mlflow": SourceKind(
+        "MLflow store (mlflow.db, mlruns)", "folder", (mlflow_files.DATABASE,), mlflow_files.read
+    ),
+    "mlflow-server": SourceKind("MLflow server", "address", (), mlflow_server.read, in_place=True),
+    "tensorboard": SourceKind("TensorBoard event files", "folder", (), event_files.read),
+    "verl": SourceKind("verl's file logger", "file", (".jsonl",), jsonl_files.read_verl),
+    "prime-rl": SourceKind("prime-rl's metrics.jsonl", "file", (".jsonl",), jsonl_files.read_prime_rl),
+    "neptune": SourceKind("Neptune export", "folder", (".parquet",), neptune_files.read),
+    "headroom": SourceKind(
+        "Headroom's journal or export", "file", headroom_files.ENDINGS, headroom_files.read
+    ),
 }
 MAX_LINE = 4 * 1024 * 1024
 

@@ -175,7 +175,7 @@ class Preview(BaseModel):
 
 
 @dataclass(frozen=True)
-class Kind:
+class SourceKind:
     """A kind of source. takes: "file", "folder" (uploaded as an archive) or "address".
 
     read(source, options) finds the runs; preview (tables only) shows the beginning. in_place: it is read by the process

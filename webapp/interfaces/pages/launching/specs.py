@@ -18,7 +18,7 @@ from training.recipe import RecipeError, parse_recipe
 from training.schema import Recipe
 from webapp.base.formats import Unreadable, load_yaml
 
-Kind = Literal["choice", "switch", "whole", "number", "text", "yaml"]
+InputKind = Literal["choice", "switch", "whole", "number", "text", "yaml"]
 TOP = "recipe"  # the section of the settings that stand in no section
 FEW_CHOICES = 4  # as many as fit beside each other
 
@@ -98,7 +98,7 @@ class Spec:
     section: str
     label: str
     help: str
-    kind: Kind
+    kind: InputKind
     choices: tuple[str, ...] = ()
     optional: bool = False
     required: bool = False  # the schema has no default
@@ -202,10 +202,15 @@ def _spec(path: str, section: str, field: dict[str, Any], required: bool) -> Spe
     )
 
 
-def _kind(what: dict[str, Any]) -> Kind:
+def _kind(what: dict[str, Any]) -> InputKind:
     if "enum" in what:
         return "choice"
-    kinds: dict[str, Kind] = {"boolean": "switch", "integer": "whole", "number": "number", "string": "text"}
+    kinds: dict[str, InputKind] = {
+        "boolean": "switch",
+        "integer": "whole",
+        "number": "number",
+        "string": "text",
+    }
     return kinds.get(what.get("type", ""), "yaml")
 
 

@@ -10,7 +10,7 @@ from webapp.base.errors import InvalidInput
 from webapp.base.formats import whole_in
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.evaluations.selectors import Matrix, Score, matrix_of
-from webapp.record.evaluations.services import Asked, checkpoints_by_step
+from webapp.record.evaluations.services import EvaluationRequest, checkpoints_by_step
 from webapp.record.runs.models import Run
 
 MOST_ROWS = 50  # newest steps that the page shows
@@ -52,7 +52,7 @@ def _lines(matrix: Matrix) -> list[dict[str, Any]]:
     ]
 
 
-def asked_in(sent: Mapping[str, str]) -> Asked:
+def asked_in(sent: Mapping[str, str]) -> EvaluationRequest:
     """What the form says. Raises InvalidInput."""
     numbers = {name: _number(name, sent.get(name, "")) for name in ("k", "limit", "step")}
     try:
@@ -61,7 +61,7 @@ def asked_in(sent: Mapping[str, str]) -> Asked:
         options = None
     if not isinstance(options, dict):
         raise InvalidInput("options", 'options: JSON such as {"max_digits": 3}.')
-    return Asked(
+    return EvaluationRequest(
         task=sent.get("task", "").strip(),
         options=options,
         k=1 if numbers["k"] is None else numbers["k"],

@@ -197,7 +197,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SampleQuery:
     """The query: what cannot be read in it is left out and named in `problems`."""
 
     kind: str
@@ -213,7 +213,7 @@ class Asked:
         return replace(self.wanted, prompt_id="") != Wanted()
 
 
-def asked_of(query: QueryDict) -> Asked:
+def asked_of(query: QueryDict) -> SampleQuery:
     problems: list[str] = []
     bounds = {name: _number(query, name, problems) for name in NUMBERS}
     for name in ("tokens_min", "tokens_max"):
@@ -222,7 +222,7 @@ def asked_of(query: QueryDict) -> Asked:
     flags = tuple(flag for flag in FLAGS if flag in query.getlist("flag"))
     text, prompt = query.get("q", "")[:MOST_OF_A_QUERY], query.get("prompt", "")[:MOST_OF_A_QUERY]
     kind = query.get("kind", "")
-    return Asked(
+    return SampleQuery(
         kind=kind if kind in TITLES else "",
         step=_whole(query, "step", problems),
         wanted=Wanted(prompt_id=prompt, flags=flags, text=text, **bounds),  # type: ignore[arg-type]
@@ -307,7 +307,7 @@ def _harmless(change: Change) -> Change:
     return replace(change, text=harmless(change.text))
 
 
-def _of_prompt(run: Run, kind: str, file: SampleFile, asked: Asked) -> Context:
+def _of_prompt(run: Run, kind: str, file: SampleFile, asked: SampleQuery) -> Context:
     """The prompt's row of rewards over the steps. One query."""
     if not asked.wanted.prompt_id:
         return {}
@@ -334,7 +334,7 @@ def _says(moments: Sequence[Moment]) -> str:
     return f"From {100 * was:.0f} % correct at step {first:,} to {100 * now:.0f} % at step {last:,}."
 
 
-def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked: Asked) -> Context:
+def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked: SampleQuery) -> Context:
     """Two responses to the prompt, of two steps or two runs, and what differs between them."""
     if not asked.against:
         return {}

@@ -4,7 +4,7 @@
 
 How the installation is: what is wrong in words, and the figures behind it.
 
-The first page: what runs, bent, alarms, waits and ended. Asked by htmx, only the parts that changed.
+The first page: what runs, identified ceilings, alarms, waits and ended. Asked by htmx, only the parts that changed.
 
 What the command palette finds: runs, recipes and studies of one project by name, the newest first.
 

@@ -157,7 +157,7 @@ def openid_callback(request: HttpRequest) -> HttpResponse:
 
 
 def _link(
-    request: HttpRequest, it: Configuration, asked: openid_flow.Asked, claims: dict[str, Any]
+    request: HttpRequest, it: Configuration, asked: openid_flow.SignInRequest, claims: dict[str, Any]
 ) -> HttpResponse:
     if not isinstance(request.user, User) or request.user.pk != asked.links:
         raise NotAccepted("You are signed in as somebody else meanwhile. Begin again on your account page.")

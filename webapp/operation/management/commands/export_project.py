@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management import CommandParser
 
 from webapp.operation.management.base import OperatorCommand, database, project_named
-from webapp.operation.moving.tables import export_project
+from webapp.operation.project_transfer.tables import export_project
 
 
 class Command(OperatorCommand):

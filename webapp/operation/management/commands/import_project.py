@@ -8,7 +8,7 @@ from django.core.management import CommandParser
 
 from webapp.identity.accounts.services import DEFAULT_ORGANISATION
 from webapp.operation.management.base import OperatorCommand, database, organisation_named
-from webapp.operation.moving.importing import Imported, Match, import_project
+from webapp.operation.project_transfer.importing import Imported, Match, import_project
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -36,7 +36,7 @@ from webapp.record.runs.filtering.fields import (
     ORIGINS,
     STATE_GROUPS,
     Field,
-    Kind,
+    FieldType,
     config_path,
     field_names,
     metric_name,
@@ -177,7 +177,7 @@ def _field(node: Comparison, context: _Context) -> Field:
 
 def _one(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     if _is_none(field, value) and node.op not in ORDER + ("~",):
-        return Q(**dict.fromkeys(field.columns, None)) if field.kind is not Kind.TAG else Q(tags=[])
+        return Q(**dict.fromkeys(field.columns, None)) if field.kind is not FieldType.TAG else Q(tags=[])
     try:
         return _KINDS[field.kind](field, node, value, context)
     except ValueError as error:
@@ -186,7 +186,7 @@ def _one(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
 
 def _is_none(field: Field, value: Value) -> bool:
     nothing = value.text.lower() == "none" and not value.quoted
-    return nothing and (field.nullable or field.kind is Kind.TAG)
+    return nothing and (field.nullable or field.kind is FieldType.TAG)
 
 
 def _text(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
@@ -216,7 +216,7 @@ def _choice(field: Field, node: Comparison, value: Value, context: _Context) -> 
 
 
 def _number(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
-    read = fields.whole if field.kind is Kind.WHOLE else fields.number
+    read = fields.whole if field.kind is FieldType.WHOLE else fields.number
     lookup = LOOKUPS.get(node.op, "exact")
     return Q(**{f"{field.columns[0]}__{lookup}": read(value.text)})
 
@@ -306,16 +306,16 @@ def _metric(field: Field, node: Comparison, value: Value, context: _Context) -> 
     return Q(Coalesce(compare(newest, number), Constant(False), output_field=BooleanField()))
 
 
-_KINDS: dict[Kind, Callable[[Field, Comparison, Value, _Context], Q]] = {
-    Kind.TEXT: _text,
-    Kind.CHOICE: _choice,
-    Kind.NUMBER: _number,
-    Kind.WHOLE: _number,
-    Kind.TIME: _time,
-    Kind.AGE: _age,
-    Kind.FLAG: _flag,
-    Kind.TAG: _tag,
-    Kind.ALARM: _alarm,
-    Kind.CONFIG: _config,
-    Kind.METRIC: _metric,
+_KINDS: dict[FieldType, Callable[[Field, Comparison, Value, _Context], Q]] = {
+    FieldType.TEXT: _text,
+    FieldType.CHOICE: _choice,
+    FieldType.NUMBER: _number,
+    FieldType.WHOLE: _number,
+    FieldType.TIME: _time,
+    FieldType.AGE: _age,
+    FieldType.FLAG: _flag,
+    FieldType.TAG: _tag,
+    FieldType.ALARM: _alarm,
+    FieldType.CONFIG: _config,
+    FieldType.METRIC: _metric,
 }

@@ -48,7 +48,7 @@ SYNONYMS = {
 DAY = timedelta(days=1)
 
 
-class Kind(StrEnum):
+class FieldType(StrEnum):
     """How the values of a field are read and compared."""
 
     TEXT = "text"
@@ -65,17 +65,17 @@ class Kind(StrEnum):
 
 
 OPERATORS = {
-    Kind.TEXT: EQUAL + CONTAINS,
-    Kind.CHOICE: EQUAL,
-    Kind.NUMBER: EQUAL + ORDER,
-    Kind.WHOLE: EQUAL + ORDER,
-    Kind.TIME: EQUAL + ORDER,
-    Kind.AGE: ORDER,
-    Kind.FLAG: EQUAL,
-    Kind.TAG: EQUAL + CONTAINS,
-    Kind.ALARM: EQUAL,
-    Kind.CONFIG: EQUAL + ORDER + CONTAINS,
-    Kind.METRIC: EQUAL + ORDER,
+    FieldType.TEXT: EQUAL + CONTAINS,
+    FieldType.CHOICE: EQUAL,
+    FieldType.NUMBER: EQUAL + ORDER,
+    FieldType.WHOLE: EQUAL + ORDER,
+    FieldType.TIME: EQUAL + ORDER,
+    FieldType.AGE: ORDER,
+    FieldType.FLAG: EQUAL,
+    FieldType.TAG: EQUAL + CONTAINS,
+    FieldType.ALARM: EQUAL,
+    FieldType.CONFIG: EQUAL + ORDER + CONTAINS,
+    FieldType.METRIC: EQUAL + ORDER,
 }
 
 
@@ -84,7 +84,7 @@ class Field:
     """A field by name. `columns` are looked up from Run; of several, any may fit."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     says: str
     example: str
     columns: tuple[str, ...] = ()
@@ -95,28 +95,28 @@ class Field:
 FIELDS = (
     Field(
         "state",
-        Kind.CHOICE,
+        FieldType.CHOICE,
         "State of the run, or unfinished, ended, waiting.",
         "state:running,failed",
         ("state",),
     ),
-    Field("recipe", Kind.TEXT, "Name or slug of the recipe.", "recipe:scalerl", _RECIPE, nullable=True),
+    Field("recipe", FieldType.TEXT, "Name or slug of the recipe.", "recipe:scalerl", _RECIPE, nullable=True),
     Field(
         "revision",
-        Kind.WHOLE,
+        FieldType.WHOLE,
         "Number of the recipe's revision.",
         "revision >= 2",
         ("revision__number",),
         nullable=True,
     ),
-    Field("task", Kind.TEXT, "What it trains on.", "task:arithmetic", ("task",)),
-    Field("model", Kind.TEXT, "What it starts from; * stands for anything.", "model:qwen*", ("model",)),
-    Field("seed", Kind.WHOLE, "Random seed.", "seed:0,1,2", ("seed",)),
-    Field("name", Kind.TEXT, "Name of the run.", 'name ~ "first try"', ("name",)),
-    Field("notes", Kind.TEXT, "Notes that people wrote.", 'notes ~ "slow node"', ("notes",)),
+    Field("task", FieldType.TEXT, "What it trains on.", "task:arithmetic", ("task",)),
+    Field("model", FieldType.TEXT, "What it starts from; * stands for anything.", "model:qwen*", ("model",)),
+    Field("seed", FieldType.WHOLE, "Random seed.", "seed:0,1,2", ("seed",)),
+    Field("name", FieldType.TEXT, "Name of the run.", 'name ~ "first try"', ("name",)),
+    Field("notes", FieldType.TEXT, "Notes that people wrote.", 'notes ~ "slow node"', ("notes",)),
     Field(
         "by",
-        Kind.TEXT,
+        FieldType.TEXT,
         "Who launched it; me is you.",
         "by:me",
         ("created_by__username",),
@@ -125,34 +125,45 @@ FIELDS = (
     ),
     Field(
         "alarm",
-        Kind.ALARM,
+        FieldType.ALARM,
         "active, any (also past), none, critical, warning, or a rule's name.",
         "alarm:active",
     ),
-    Field("tag", Kind.TAG, "A tag of the run.", "tag:paper"),
+    Field("tag", FieldType.TAG, "A tag of the run.", "tag:paper"),
     Field(
         "id",
-        Kind.TEXT,
+        FieldType.TEXT,
         "Id of the run, or the one its client gave it (MLflow, trackio); with : its beginning is enough.",
         "id:7k2m",
         ("id", "client_run__key"),
     ),
-    Field("origin", Kind.CHOICE, "launched here, or tracked from elsewhere.", "origin:tracked", ("origin",)),
+    Field(
+        "origin", FieldType.CHOICE, "launched here, or tracked from elsewhere.", "origin:tracked", ("origin",)
+    ),
     Field(
         "created",
-        Kind.TIME,
+        FieldType.TIME,
         "When it was launched. A time (UTC), or how long ago: > 2d is within the last two days.",
         "created > 2d",
         ("created_at",),
     ),
-    Field("age", Kind.AGE, "How long ago it was launched.", "age > 12h", ("created_at",)),
-    Field("started", Kind.TIME, "When training began.", "started > today", ("started_at",), nullable=True),
-    Field("ended", Kind.TIME, "When it ended.", "ended < 2026-11-01", ("ended_at",), nullable=True),
-    Field("attempt", Kind.WHOLE, "Number of the current attempt.", "attempt > 1", ("attempt_number",)),
-    Field("budget", Kind.NUMBER, "Budget in device-hours.", "budget > 100", ("budget_hours",), nullable=True),
+    Field("age", FieldType.AGE, "How long ago it was launched.", "age > 12h", ("created_at",)),
+    Field(
+        "started", FieldType.TIME, "When training began.", "started > today", ("started_at",), nullable=True
+    ),
+    Field("ended", FieldType.TIME, "When it ended.", "ended < 2026-11-01", ("ended_at",), nullable=True),
+    Field("attempt", FieldType.WHOLE, "Number of the current attempt.", "attempt > 1", ("attempt_number",)),
+    Field(
+        "budget",
+        FieldType.NUMBER,
+        "Budget in device-hours.",
+        "budget > 100",
+        ("budget_hours",),
+        nullable=True,
+    ),
     Field(
         "used",
-        Kind.NUMBER,
+        FieldType.NUMBER,
         "Device-hours spent so far.",
         "used < 0.5",
         ("summary__used_hours",),
@@ -160,7 +171,7 @@ FIELDS = (
     ),
     Field(
         "pass_rate",
-        Kind.NUMBER,
+        FieldType.NUMBER,
         "The newest held-out pass rate.",
         "pass_rate > 0.5",
         ("summary__pass_rate",),
@@ -169,7 +180,7 @@ FIELDS = (
     ),
     Field(
         "ceiling",
-        Kind.NUMBER,
+        FieldType.NUMBER,
         "Forecast ceiling, of runs where it is known.",
         "ceiling >= 0.6",
         ("summary__ceiling",),
@@ -177,7 +188,7 @@ FIELDS = (
     ),
     Field(
         "ceiling.lo",
-        Kind.NUMBER,
+        FieldType.NUMBER,
         "Lower end of the interval of the forecast ceiling, known or not, before it is recalibrated.",
         "ceiling.lo > 0.55",
         ("summary__ceiling_lo",),
@@ -185,7 +196,7 @@ FIELDS = (
     ),
     Field(
         "ceiling.hi",
-        Kind.NUMBER,
+        FieldType.NUMBER,
         "Upper end of the same interval.",
         "ceiling.hi < 0.7",
         ("summary__ceiling_hi",),
@@ -193,31 +204,31 @@ FIELDS = (
     ),
     Field(
         "identified",
-        Kind.FLAG,
+        FieldType.FLAG,
         "Whether the forecast ceiling is known.",
         "identified:yes",
     ),
     Field(
         "archived",
-        Kind.FLAG,
+        FieldType.FLAG,
         "Archived runs are hidden unless a filter names this field.",
         "archived:yes",
     ),
     Field(
         "deleted",
-        Kind.FLAG,
+        FieldType.FLAG,
         "Deleted runs, which can be restored for a day, are hidden unless a filter names this field.",
         "deleted:yes",
     ),
     Field(
         "config.…",
-        Kind.CONFIG,
+        FieldType.CONFIG,
         "Any setting of the stored configuration, by its path.",
         "config.loss.type = cispo",
     ),
     Field(
         "metric.…",
-        Kind.METRIC,
+        FieldType.METRIC,
         "The newest value of any metric, by its name; one with blanks or signs in quotes.",
         "metric.train/entropy < 0.2",
     ),

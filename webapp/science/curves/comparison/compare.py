@@ -28,7 +28,7 @@ from webapp.science.curves.comparison.entries import (
     why_unfitted,
     with_fits,
 )
-from webapp.science.curves.estimates import Said
+from webapp.science.curves.estimates import Estimate
 from webapp.science.curves.fitting import Question, curves_of, fits_of, thinned_curves
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking import standing
@@ -240,7 +240,7 @@ def _unpinned_rows(entry: Entry) -> list[dict[str, Any]]:
         return []
     fit = entry.drawn_fits[0]
     bound = fit.intervals["A"][0]
-    nothing: Said = (math.nan, None, None)
+    nothing: Estimate = (math.nan, None, None)
     rows = [_parameter_row(name, *nothing) for name in ("A", "B", "C_mid")]
     if bound is not None:
         rows[0]["interval_text"] = f"at least {answers.floored(bound)}"

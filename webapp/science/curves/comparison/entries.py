@@ -24,7 +24,7 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
 from webapp.science.curves import estimates, words
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.estimates import RunFit, Said
+from webapp.science.curves.estimates import Estimate, RunFit
 from webapp.science.curves.fitting import CRASHED, Curve, Thinned, crash_note
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.selectors import published_ceiling
@@ -93,7 +93,7 @@ class Entry:
         return seeds.joint(live, level=self.level) if live and len(live) == len(self.pinned) else None
 
     @cached_property
-    def parameters(self) -> dict[str, Said] | None:
+    def parameters(self) -> dict[str, Estimate] | None:
         """A, B, C_mid and R0 with their intervals; None where no run pins its ceiling."""
         if not self.pinned:
             return None

@@ -29,7 +29,7 @@ from webapp.record.recipes.models import Revision
 from webapp.record.runs.bounds import label_of, recipe_key
 from webapp.record.runs.models import Run
 from webapp.science.curves import answers, estimates, words
-from webapp.science.curves.estimates import RunFit, Said, Stored
+from webapp.science.curves.estimates import Estimate, RunFit, Stored
 from webapp.science.curves.models import Fit, ReferenceFit
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
@@ -195,8 +195,8 @@ def _courses(evidence: Evidence, at: _At) -> list[ranking.Course | None]:
 def _own_row(
     evidence: Evidence,
     ceiling: Payload,
-    efficiency: Said,
-    share: Said | None,
+    efficiency: Estimate,
+    share: Estimate | None,
     behind: list[Payload],
 ) -> Payload:
     first = evidence.runs[0]

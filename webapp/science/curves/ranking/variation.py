@@ -25,7 +25,7 @@ from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import latest_of_runs
 from webapp.science.curves import estimates, fitting, words
-from webapp.science.curves.estimates import Said
+from webapp.science.curves.estimates import Estimate
 from webapp.science.curves.fitting import crash_note, curves_of, fits_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.standing import name_of
@@ -173,7 +173,7 @@ def _refitted(row: Payload, tied: int, shared: float, fits: "dict[str, scaling.F
     return [fixed for fit in pinned if (fixed := at_ceiling(fit, shared)).params is not None]
 
 
-def _pooled(fixed: "Sequence[scaling.Fit]") -> Said | tuple[None, None, None]:
+def _pooled(fixed: "Sequence[scaling.Fit]") -> Estimate | tuple[None, None, None]:
     """B of a recipe, its seeds pooled."""
     usable = [one for fit in fixed if (one := estimates.of_live(fit)) is not None]
     value, lo, hi = estimates.parameters([usable], "B")[0]
@@ -187,7 +187,7 @@ def at_ceiling(fit: "scaling.Fit", ceiling: float) -> "scaling.Fit":
     return fit_points(fit.data, form=fit.form, level=fit.level, **{**fit.options, "a": ceiling})
 
 
-def _text(b: Said | tuple[None, None, None]) -> str:
+def _text(b: Estimate | tuple[None, None, None]) -> str:
     value, lo, hi = b
     if value is None:
         return "–"

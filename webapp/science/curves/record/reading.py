@@ -29,7 +29,7 @@ NO_RECIPE = "no recipe"
 
 
 @dataclass(frozen=True)
-class Said:
+class StoredForecast:
     """A value and its intervals by level; without any where the method gives none. reached: by level, the lower end
     at the last compute known, where it was kept."""
 
@@ -49,7 +49,7 @@ class Judged:
     share: float
     came: float
     as_it_went: bool
-    by: dict[str, Said | None]
+    by: dict[str, StoredForecast | None]
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,11 @@ def _one(
     return Judged(run, task, recipe or NO_RECIPE, share, came, as_it_went, by)
 
 
-def _said(stored: dict | None) -> Said | None:
+def _said(stored: dict | None) -> StoredForecast | None:
     if stored is None:
         return None
     levels = {level: (lo, hi) for level, (lo, hi) in stored["levels"].items()}
-    return Said(stored["value"], levels, stored.get("reached", {}))
+    return StoredForecast(stored["value"], levels, stored.get("reached", {}))
 
 
 def recalibrated(one: Judged, own: Record) -> Judged:
@@ -189,7 +189,7 @@ def recalibrated(one: Judged, own: Record) -> Judged:
         below, above = (np.array([end]) for end in said.levels[key(level)])
         lo, hi = widen(np.array([said.value]), below, above, factor or 1.0, said.reached.get(key(level)))
         levels[key(level)] = (float(lo[0]), float(hi[0]))
-    return replace(one, by=one.by | {RECALIBRATED: Said(said.value, levels)})
+    return replace(one, by=one.by | {RECALIBRATED: StoredForecast(said.value, levels)})
 
 
 def _groups(judged: Sequence[Judged], of: Callable[[Judged], str]) -> Iterable[Row]:

@@ -88,7 +88,7 @@ def eq1(curve: Curve, compute: float) -> Payload | None:
     return None if said is None else _payload(said)
 
 
-def _payload(said: calibration.Said) -> Payload:
+def _payload(said: calibration.IntervalForecast) -> Payload:
     levels = zip(LEVELS, said.intervals, strict=True)
     return {"value": said.value, "levels": {key(level): list(interval) for level, interval in levels}}
 

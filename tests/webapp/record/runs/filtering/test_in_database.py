@@ -16,7 +16,7 @@ from webapp.identity.accounts.services import create_project
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.record.runs.filtering import FilterError, compile_filter, narrow
 from webapp.record.runs.filtering.completing import completions
-from webapp.record.runs.filtering.fields import CONFIG, FIELDS, METRIC, OPERATORS, Kind
+from webapp.record.runs.filtering.fields import CONFIG, FIELDS, METRIC, OPERATORS, FieldType
 from webapp.record.runs.filtering.parsing import MAX_DEPTH, MAX_LENGTH, Not, to_text
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.models import Run, State, Summary
@@ -289,9 +289,10 @@ EVERY = [
     for field in FIELDS
     for op in OPERATORS[field.kind]
 ]  # fmt: skip
-SAMPLES = {Kind.CHOICE: "running", Kind.NUMBER: "0.5", Kind.WHOLE: "1", Kind.TIME: "today", Kind.AGE: "2d",
-           Kind.FLAG: "yes", Kind.ALARM: "active", Kind.CONFIG: "0.0003",
-           Kind.METRIC: "0.2"}  # fmt: skip
+SAMPLES = {FieldType.CHOICE: "running", FieldType.NUMBER: "0.5", FieldType.WHOLE: "1", FieldType.TIME: "today",
+           FieldType.AGE: "2d",
+           FieldType.FLAG: "yes", FieldType.ALARM: "active", FieldType.CONFIG: "0.0003",
+           FieldType.METRIC: "0.2"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("field", "op"), EVERY, ids=lambda x: getattr(x, "name", x))

@@ -6,7 +6,7 @@ import pytest
 from webapp.record.runs.editing import delete_run, restore_run
 from webapp.record.runs.models import Run
 from webapp.science.curves.record.keeping import choices_of
-from webapp.science.curves.record.reading import Judged, Said, recalibrated, record
+from webapp.science.curves.record.reading import Judged, StoredForecast, recalibrated, record
 from webapp.science.curves.record.recalibrating import Record, record_of
 
 
@@ -96,7 +96,7 @@ def test_a_deleted_run_does_not_count_until_it_is_restored(judged, project):
 
 def test_recalibrated_intervals_end_at_what_was_reached():
     levels = {"0.5": (0.49, 0.51), "0.8": (0.48, 0.52), "0.9": (0.47, 0.53)}
-    said = Said(0.5, levels, {"0.9": 0.465})
+    said = StoredForecast(0.5, levels, {"0.9": 0.465})
     one = Judged("r", "math", "scalerl", 0.5, 0.52, False, {"forecast": said})
     ratios = {level: np.full(30, 2.0) for level in levels}
 

@@ -13,8 +13,8 @@ from django.db import connection
 from django.db.models import Field
 
 from webapp.identity.accounts.models import Organisation, Project, User
-from webapp.operation.moving.archive import MovingError
-from webapp.operation.moving.tables import PARTS, PARTS_BY_MODEL, PEOPLE, PEOPLE_COLUMNS, Part
+from webapp.operation.project_transfer.archive import MovingError
+from webapp.operation.project_transfer.tables import PARTS, PARTS_BY_MODEL, PEOPLE, PEOPLE_COLUMNS, Part
 
 PEOPLE_MAP = "moved_people"
 REFERRED = {

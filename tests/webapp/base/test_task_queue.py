@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from webapp.base import nudge
+from webapp.base import task_queue
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def test_a_dead_broker_is_logged_and_not_raised(dead_broker, caplog, django_capt
     started = time.monotonic()
 
     with django_capture_on_commit_callbacks(execute=True):
-        nudge.send("worker.tasks.dispatch", "abc")
+        task_queue.send("worker.tasks.dispatch", "abc")
 
     assert "the broker did not take worker.tasks.dispatch" in caplog.text
     assert time.monotonic() - started < 3
@@ -31,7 +31,7 @@ def test_without_a_broker_nothing_happens(settings, caplog, django_capture_on_co
     settings.CELERY_BROKER_URL = None
 
     with django_capture_on_commit_callbacks(execute=True) as callbacks:
-        nudge.send("worker.tasks.dispatch", "abc")
+        task_queue.send("worker.tasks.dispatch", "abc")
 
     assert len(callbacks) == 1
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
@@ -40,6 +40,6 @@ def test_without_a_broker_nothing_happens(settings, caplog, django_capture_on_co
 @pytest.mark.django_db
 def test_nothing_is_sent_before_the_commit(dead_broker, caplog, django_capture_on_commit_callbacks):
     with django_capture_on_commit_callbacks():
-        nudge.send("worker.tasks.dispatch", "abc")
+        task_queue.send("worker.tasks.dispatch", "abc")
 
     assert caplog.text == ""

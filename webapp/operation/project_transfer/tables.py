@@ -24,8 +24,8 @@ from webapp.identity.accounts.models import Membership, Organisation, Project, U
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.services import record
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group, NotFinite, Receipt
-from webapp.operation.moving import archive
-from webapp.operation.moving.archive import Manifest, MovingError
+from webapp.operation.project_transfer import archive
+from webapp.operation.project_transfer.archive import Manifest, MovingError
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.health.patience import missing_migrations, old_words

@@ -1,5 +1,5 @@
-"""`python -m tests.webapp.operation.moving.filling FILE`: a project `lab` with something of everything, in the database
-at hand, which is exported into the file and told of."""
+"""`python -m tests.webapp.operation.project_transfer.filling FILE`: a project `lab` with something of everything,
+in the database at hand, which is exported into the file and told of."""
 
 import io
 import sys
@@ -15,7 +15,7 @@ from django.utils import timezone  # noqa: E402
 from benchmarks.made.command import Command as MakeData  # noqa: E402
 from tests.members import member  # noqa: E402
 from tests.predicting import predicted  # noqa: E402
-from tests.webapp.operation.moving import telling  # noqa: E402
+from tests.webapp.operation.project_transfer import telling  # noqa: E402
 from tests.webapp.science.predictions.conftest import add_points, rate  # noqa: E402
 from webapp.identity.accounts.models import Project, Role  # noqa: E402
 from webapp.identity.secrets.services import set_secret  # noqa: E402

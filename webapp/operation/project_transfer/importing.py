@@ -21,8 +21,8 @@ from webapp.identity.accounts.models import Membership, Organisation, Project, U
 from webapp.identity.accounts.services import checked_name, checked_slug
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.services import record
-from webapp.operation.moving import archive, staging, tables
-from webapp.operation.moving.archive import Manifest, MovingError, Reader
+from webapp.operation.project_transfer import archive, staging, tables
+from webapp.operation.project_transfer.archive import Manifest, MovingError, Reader
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.health.patience import lacking_of, missing_migrations, named, old_words, unknown_of

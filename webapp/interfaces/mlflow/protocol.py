@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 NO_TOKEN = (
     "Send a token of Headroom: MLFLOW_TRACKING_TOKEN, which the client sends as Authorization: Bearer TOKEN."
 )
-DOORS: dict[Scope, BearerToken] = {Scope.READ: READ, Scope.WRITE: WRITE}
+TOKEN_AUTH: dict[Scope, BearerToken] = {Scope.READ: READ, Scope.WRITE: WRITE}
 
 
 def text(body: Mapping[str, Any], *names: str, default: str | None = None) -> str:
@@ -209,7 +209,7 @@ def endpoint(
         def view(request: HttpRequest, **path: str) -> HttpResponseBase:
             if request.method != method:
                 return problem(405, "BAD_REQUEST", f"{request.method} is not possible here, only {method}.")
-            token = authenticate(request, DOORS[scope])
+            token = authenticate(request, TOKEN_AUTH[scope])
             body = _query(request) if method == "GET" else _body(request, most)
             return JsonResponse(dict(handler(Call(token, body, path))))
 
@@ -218,12 +218,12 @@ def endpoint(
     return wrap
 
 
-def authenticate(request: HttpRequest, door: BearerToken) -> ApiToken:
+def authenticate(request: HttpRequest, token_auth: BearerToken) -> ApiToken:
     """Raises Unauthorized, Forbidden."""
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() != "bearer" or not token.strip():
         raise Unauthorized(NO_TOKEN)
-    return cast(ApiToken, door.authenticate(request, token))
+    return cast(ApiToken, token_auth.authenticate(request, token))
 
 
 def _query(request: HttpRequest) -> dict[str, Any]:

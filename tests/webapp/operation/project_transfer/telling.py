@@ -1,5 +1,5 @@
-"""`python -m tests.webapp.operation.moving.telling FILE`: brings the project `lab` of the file into a database in which
-there is an ada already; what the API says of it, and the digest of its points."""
+"""`python -m tests.webapp.operation.project_transfer.telling FILE`: brings the project `lab` of the file into a
+database in which there is an ada already; what the API says of it, and the digest of its points."""
 
 import hashlib
 import json

@@ -10,15 +10,15 @@ from django.apps import apps
 from django.db import connection
 
 from tests.databases import database_url
-from tests.webapp.operation.moving.filling import SECRET
+from tests.webapp.operation.project_transfer.filling import SECRET
 from tests.webapp.operation.test_backups import run
 from webapp.base import disk
 from webapp.identity.accounts.models import Membership, Project, User
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.models import Event
-from webapp.operation.moving import importing, tables
-from webapp.operation.moving.archive import MovingError
-from webapp.operation.moving.importing import Person, keep_name, match
+from webapp.operation.project_transfer import importing, tables
+from webapp.operation.project_transfer.archive import MovingError
+from webapp.operation.project_transfer.importing import Person, keep_name, match
 from webapp.record.health import patience
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ACTIVE
