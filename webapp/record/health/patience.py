@@ -141,13 +141,14 @@ def missing_migrations() -> list[str]:
 
 
 def half_squashed(connection: BaseDatabaseWrapper) -> list[str]:
-    """`app.name` that this code has only squashed with others, and the database only without these, sorted.
+    """`app.name` that the database lacks and this code has only squashed with some that the database has, sorted.
 
-    Django passes over a squashed migration of which some are applied, and goes on with what depends on it.
+    Django passes over such a squashed migration, and goes on with what depends on it.
     """
     applied = MigrationRecorder(connection).applied_migrations().keys()
-    squashed = [set(each.replaces) for each in MigrationLoader(None).disk_migrations.values()]
-    return sorted(".".join(key) for one in squashed if one & applied for key in one - applied)
+    here = MigrationLoader(None).disk_migrations
+    squashed = [set(each.replaces) for each in here.values()]
+    return sorted(".".join(key) for one in squashed if one & applied for key in one - applied - here.keys())
 
 
 def unknown_migrations() -> list[str]:
