@@ -1,12 +1,13 @@
 """How long a writer of points waits while the newest migrations are applied to a database with many of them.
 
     .venv/bin/python -m benchmarks.bench_migrations                     # 10 million points
-    .venv/bin/python -m benchmarks.bench_migrations --points 1000000 --before runs.0009_meaning_of_a_tracked_run
+    .venv/bin/python -m benchmarks.bench_migrations --points 1000000 --reader 3
 
 A database of its own is brought to the migration `--before`, filled, and then migrated as `prepare_stack` does it,
-while one connection stores twenty points in each transaction. For `--reader` seconds another holds the table with a
-long query. Printed: how long the migrations took, and the longest and the 99th percentile of the writer's transactions
-(goal: at most 3 s: a lock is waited for 2 s). The migrations before `--before` met no points.
+while one connection stores twenty points in each transaction and looks at their run. For `--reader` seconds another
+holds the tables of runs and points with a long query. Printed: how long the migrations took, and the longest and the
+99th percentile of the writer's transactions (goal: at most 3 s: a lock is waited for 2 s). The migrations before
+`--before` met no points.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import psycopg
 
 from stack.environment import ROOT
 
-POINTS, BEFORE = 10_000_000, "runs.0009_meaning_of_a_tracked_run"
+POINTS, BEFORE = 10_000_000, "runs.0001_squashed_0012_dispatch_origin"  # 0.1.0
 SERIES = 2_000
 GOAL_SECONDS = 3.0
 FILL = """
@@ -34,6 +35,7 @@ SELECT i %% %(series)s, 1, i / %(series)s, i / %(series)s, now(), i, random() FR
 WRITE = """
 INSERT INTO runs_point (series_id, attempt, seq, step, "time", device_hours, value)
 SELECT -i, 1, %(seq)s, %(seq)s, now(), 1, 0.5 FROM generate_series(1, 20) AS i
+WHERE NOT EXISTS (SELECT 1 FROM runs_run JOIN runs_series ON run_id = runs_run.id WHERE runs_run.id = '')
 """
 
 
@@ -108,9 +110,9 @@ def fill(url: str, points: int, series: int = SERIES) -> None:
 
 @contextmanager
 def long_query(url: str) -> "Iterator[psycopg.Connection]":
-    """A transaction that has read points, and holds them as a long query does."""
+    """A transaction that has read points and their runs, and holds the tables as a long query does."""
     with psycopg.connect(url) as connection:
-        connection.execute("SELECT count(*) FROM (SELECT 1 FROM runs_point LIMIT 1) AS few")
+        connection.execute("SELECT 1 FROM runs_point, runs_series, runs_run LIMIT 1")
         yield connection
 
 

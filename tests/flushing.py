@@ -49,7 +49,7 @@ def publish_curves() -> None:
     from webapp.science.curves.models import ReferenceFit
 
     if not ReferenceFit.objects.exists():
-        import_module("webapp.science.curves.migrations.0002_published_curves").add(apps, None)
+        import_module("webapp.science.curves.migrations.0001_squashed_0005_fit_superseded").add(apps, None)
 
 
 def fill() -> None:

@@ -17,7 +17,8 @@ from django.db import DatabaseError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
-from psycopg.errors import LockNotAvailable
+from django.db.migrations.recorder import MigrationRecorder
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 LOCK_SECONDS = 2.0
 FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0  # seconds between tries
@@ -53,7 +54,7 @@ def migrate_patiently(
             with short_locks(connection):
                 return migrate()
         except OperationalError as error:
-            if not isinstance(error.__cause__, LockNotAvailable):
+            if not isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
                 raise
         newest = _next_migration(connection)
         if newest != at:
@@ -139,6 +140,17 @@ def missing_migrations() -> list[str]:
     return sorted(".".join(key) for key in loader.disk_migrations.keys() - loader.applied_migrations.keys())
 
 
+def half_squashed(connection: BaseDatabaseWrapper) -> list[str]:
+    """`app.name` that the database lacks and this code has only squashed with some that the database has, sorted.
+
+    Django passes over such a squashed migration, and goes on with what depends on it.
+    """
+    applied = MigrationRecorder(connection).applied_migrations().keys()
+    here = MigrationLoader(None).disk_migrations
+    squashed = [set(each.replaces) for each in here.values()]
+    return sorted(".".join(key) for one in squashed if one & applied for key in one - applied - here.keys())
+
+
 def unknown_migrations() -> list[str]:
     """`app.name` of what was applied and is not here, sorted: a newer Headroom has been at work on this database."""
     loader = MigrationLoader(connections["default"], ignore_no_migrations=True)
@@ -175,6 +187,13 @@ def old_words(missing: list[str]) -> str:
     )
 
 
+def half_words(lacking: list[str]) -> str:
+    return (
+        f"The database stopped on its way to 0.1.0: it lacks {named(lacking)}, which this version makes only together "
+        "with what is there already. Migrate it with 0.1.0 first, or begin with an empty database."
+    )
+
+
 def new_words(unknown: list[str]) -> str:
     return (
         f"The database was written by a newer Headroom: it has {named(unknown)}, unknown here. Install that version, "
@@ -183,7 +202,7 @@ def new_words(unknown: list[str]) -> str:
 
 
 def named(migrations: list[str]) -> str:
-    """ "2 migrations (runs.0011_…, runs.0012_…)"."""
+    """ "2 migrations (runs.0013_…, runs.0014_…)"."""
     noun = "migration" if len(migrations) == 1 else "migrations"
     named = ", ".join(migrations[:MOST_NAMED]) + (", …" if len(migrations) > MOST_NAMED else "")
     return f"{len(migrations)} {noun} ({named})"

@@ -1,6 +1,6 @@
 """Reading series: the effective points of one or many runs, unsampled and in the order of training.
 
-Which points count says the view `runs_effective_point` (migration 0016); nothing else may say it again. PostgreSQL
+Which points count says the view `runs_effective_point` (migration 0013); nothing else may say it again. PostgreSQL
 cannot know how few series belong to the runs asked for, so these are looked up run by run before.
 """
 

@@ -1,20 +1,15 @@
 """The token of a job belongs to one attempt of its run, and dies with that attempt though the run goes on."""
 
 from datetime import timedelta
-from importlib import import_module
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from tests.launching import launched
 from tests.webapp.interfaces.api.conftest import ApiClient
-from webapp.identity.accounts.models import ApiToken
 from webapp.record.runs import launch, lifecycle, states
 from webapp.record.runs.models import Record, State
 from webapp.record.runs.tokens import create_job_token
-
-MIGRATION = "webapp.identity.accounts.migrations.0006_run_tokens_of_an_attempt"
 
 
 @pytest.fixture
@@ -105,18 +100,3 @@ def test_the_newest_attempt_may_come_back_from_being_lost(run, job):
     ended(run, 2, timedelta(days=2), State.LOST)
 
     assert job(2).post(f"runs/{run.pk}/records", batch(2)).status_code == 200
-
-
-def test_tokens_from_before_belong_to_the_attempt_that_ran_when_they_were_made(run, job):
-    made = [job(1), job(2)]
-    first, second = ApiToken.objects.filter(run=run).order_by("pk")
-    begun = run.attempts.get(number=2).created_at
-    ApiToken.objects.filter(pk=first.pk).update(created_at=begun - timedelta(seconds=1))
-    ApiToken.objects.update(attempt=None)
-
-    with connection.cursor() as cursor:
-        cursor.execute(import_module(MIGRATION).ATTEMPT_OF_TOKEN)
-
-    assert made
-    assert [t.attempt for t in (first, second)] == [1, 2]
-    assert [t.attempt for t in ApiToken.objects.order_by("pk")] == [1, 2]

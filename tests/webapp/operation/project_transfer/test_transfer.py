@@ -203,8 +203,10 @@ def test_other_versions_are_refused_with_what_to_do(exported, here, tmp_path):
         r"newer Headroom .*runs\.0999_of_the_future.*Upgrade this": {
             "migrations": [*migrations, "runs.0999_of_the_future"]
         },
-        r"older Headroom .*lacks 1 migration \(runs\.0012.*export it again": {
-            "migrations": [each for each in migrations if each != "runs.0012_dispatch_origin"]
+        r"older Headroom .*lacks 1 migration \(runs\.0013.*export it again": {
+            "migrations": [
+                each for each in migrations if each != "runs.0013_effective_points_notes_and_shares"
+            ]
         },
         "in the part manifest.json: it is of something else": {"kind": "a backup"},
         "what the manifest says of the project is not whole": {"project": {}},
@@ -289,6 +291,8 @@ def test_people_are_the_same_by_name_or_address_and_nobody_is_two(db):
 
 def test_an_old_database_is_told_to_be_prepared_first(exported, here, monkeypatch):
     _, file = exported
-    monkeypatch.setattr(importing, "missing_migrations", lambda: ["runs.0012_dispatch_origin"])
+    monkeypatch.setattr(
+        importing, "missing_migrations", lambda: ["runs.0013_effective_points_notes_and_shares"]
+    )
     refused(file, here, "The database is older than this code")
     assert patience.lacking_of(manifest_of(file)["migrations"]) == []

@@ -1,11 +1,9 @@
 """The summary that the list reads: kept by ingest, put right by a refit, and the same when made anew."""
 
 import random
-from importlib import import_module
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 
 from tests.launching import tracked_run
 from webapp.record.runs import ingest, lifecycle
@@ -121,27 +119,3 @@ def test_thinning_keeps_the_last():
     assert thinned([]) == []
     assert thinned([1.0, 2.0], 40) == [1.0, 2.0]
     assert thinned(list(range(100)), 10) == [*range(0, 100, 10), 99]
-
-
-def test_the_migration_fills_summaries_of_what_is_stored(tracked, report):
-    report(tracked, [0.1, 0.2, 0.3, 0.4, 0.5, 0.55])
-    refit(tracked.pk)
-    before = values(tracked)
-    Summary.objects.all().delete()
-
-    with connection.cursor() as cursor:
-        cursor.execute(
-            import_module("webapp.record.runs.migrations.0005_summaries_tags_and_bulk_actions").FILL
-        )
-
-    later = {
-        "fit_status",
-        "level",
-        "tail",
-        "ceiling",
-        "ceiling_lo",
-        "ceiling_hi",
-        "reached",
-    }  # of the forecast since 0013
-    after = values(tracked)
-    assert all(after[name] == value for name, value in before.items() if name not in later)

@@ -66,7 +66,7 @@ def test_what_0_1_0_stores_is_in_the_log(tables, user, make_run, is_stored_befor
     revision = Revision.objects.get(recipe__slug="tiny-deepseek-grpo", number=1)
     things = (user, run, other, make_prediction(user, run), revision)
     if is_stored_before:
-        migrate("0002_decisions_are_immutable")
+        migrate("0001_squashed_0002_decisions_are_immutable")
         store(*things)
         migrate("0003_one_log")
     else:

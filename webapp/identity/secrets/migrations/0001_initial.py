@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "0005_invitation"),
+        ("accounts", "0001_squashed_0005_invitation"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

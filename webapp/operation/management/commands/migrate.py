@@ -7,7 +7,13 @@ from django.core.management import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from webapp.record.health.patience import LockedOut, migrate_patiently, remove_half_made_indexes
+from webapp.record.health.patience import (
+    LockedOut,
+    half_squashed,
+    half_words,
+    migrate_patiently,
+    remove_half_made_indexes,
+)
 
 
 class Command(migrate.Command):
@@ -15,6 +21,8 @@ class Command(migrate.Command):
 
     def handle(self, *args: Any, **options: Any) -> None:
         database = connections[options["database"]]
+        if lacking := half_squashed(database):
+            raise CommandError(half_words(lacking))
         gc.freeze()  # each migration makes every model anew: what is imported is not looked through each time
 
         def apply() -> None:

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("runs", "0013_summary_tail"),
+        ("runs", "0013_effective_points_notes_and_shares"),
     ]
 
     operations = [

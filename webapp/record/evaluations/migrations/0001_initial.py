@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("runs", "0018_series_logged_as"),
+        ("runs", "0013_effective_points_notes_and_shares"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("runs", "0006_points_of_every_eighth_step"),
+        ("runs", "0001_squashed_0012_dispatch_origin"),
     ]
 
     operations = [

@@ -7,8 +7,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "0006_run_tokens_of_an_attempt"),
-        ("runs", "0006_points_of_every_eighth_step"),
+        ("accounts", "0001_squashed_0005_invitation"),
+        ("runs", "0001_squashed_0012_dispatch_origin"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("runs", "0017_shares"),
+        ("runs", "0013_effective_points_notes_and_shares"),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("accounts", "0002_initial"),
+        ("accounts", "0001_squashed_0005_invitation"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

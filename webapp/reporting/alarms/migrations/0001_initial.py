@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("runs", "0004_alarms_wanted_at"),
+        ("runs", "0001_squashed_0012_dispatch_origin"),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ("reports", "0003_links_are_shares"),
+        ("reports", "0001_squashed_0003_links_are_shares"),
     ]
 
     operations = [

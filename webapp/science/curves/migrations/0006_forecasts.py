@@ -6,9 +6,9 @@ RUN = {"on_delete": django.db.models.deletion.CASCADE, "to": "runs.run"}
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0007_example_project"),
-        ("curves", "0005_fit_superseded"),
-        ("runs", "0012_dispatch_origin"),
+        ("accounts", "0007_example_project_and_max_metrics"),
+        ("curves", "0001_squashed_0005_fit_superseded"),
+        ("runs", "0001_squashed_0012_dispatch_origin"),
     ]
 
     operations = [

@@ -85,9 +85,9 @@ ABOUT = [("run", "Run"), ("prediction", "Prediction"), ("study", "Study")]
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0008_project_max_metrics"),
-        ("decisions", "0002_decisions_are_immutable"),
-        ("recipes", "0002_revisions_are_immutable"),
+        ("accounts", "0007_example_project_and_max_metrics"),
+        ("decisions", "0001_squashed_0002_decisions_are_immutable"),
+        ("recipes", "0001_squashed_0002_revisions_are_immutable"),
     ]
 
     operations = [

@@ -2,22 +2,17 @@
 
 import html
 import re
-from importlib import import_module
 
 import pytest
-from django.db import connection
-from django.utils import timezone
 
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
-from webapp.identity.accounts.services import create_project, digest
-from webapp.reporting.reports.services import create_report
+from webapp.identity.accounts.services import create_project
 from webapp.reporting.shares.models import Share
-from webapp.reporting.shares.selectors import drawing_of, share_by_token
+from webapp.reporting.shares.selectors import drawing_of
 from webapp.science.predictions import claims, services
 
 LINK = re.compile(r'data-copy="http://testserver(/s/[\w-]+)"')
-MOVE = import_module("webapp.reporting.shares.migrations.0002_one_kind_of_link").MOVE_REPORT_LINKS
 
 
 @pytest.fixture
@@ -91,21 +86,3 @@ def test_a_prediction_of_another_project_is_not_there_to_share(ada, claim, clien
 
     assert eve.get(f"/shares/new?kind=prediction&prediction={claim.pk}").status_code == 404
     assert ada.get("/shares/new?kind=report&report=x").status_code == 422
-
-
-def test_links_to_reports_from_before_are_moved_with_their_digests(user, project):
-    report = create_report(user=user, project=project, title="Where it ends", text="Soon.")
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE TEMP TABLE reports_reportlink (id bigint, report_id varchar, created_by_id bigint, digest varchar, "
-            "created_at timestamptz, expires_at timestamptz, revoked_at timestamptz, last_seen_at timestamptz)"
-        )
-        cursor.execute(
-            "INSERT INTO reports_reportlink VALUES (1, %s, %s, %s, %s, NULL, NULL, NULL)",
-            [report.pk, user.pk, digest("token"), timezone.now()],
-        )
-        cursor.execute(MOVE)
-        cursor.execute("DROP TABLE reports_reportlink")
-
-    moved = share_by_token("token", of_report=True)
-    assert (moved.title, moved.question, moved.created_by) == ("Where it ends", {"report": report.pk}, user)

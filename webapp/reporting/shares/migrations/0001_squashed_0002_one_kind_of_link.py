@@ -4,10 +4,12 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+    replaces = [("shares", "0001_initial"), ("shares", "0002_one_kind_of_link")]
+
     initial = True
 
     dependencies = [
-        ("accounts", "0002_initial"),
+        ("accounts", "0001_squashed_0005_invitation"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -23,7 +25,15 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "kind",
-                    models.CharField(choices=[("run", "Run"), ("comparison", "Comparison")], max_length=12),
+                    models.CharField(
+                        choices=[
+                            ("run", "Run"),
+                            ("comparison", "Comparison"),
+                            ("prediction", "Prediction"),
+                            ("report", "Report"),
+                        ],
+                        max_length=12,
+                    ),
                 ),
                 ("title", models.CharField(max_length=160)),
                 ("question", models.JSONField()),
