@@ -5,6 +5,7 @@ import pytest
 from django.urls import reverse
 
 from tests.members import member
+from tests.webapp.interfaces.pages.reading import text_of
 from tests.webapp.reporting.alerts.conftest import receiver  # noqa: F401 (fixture)
 from tests.webapp.reporting.alerts.data import entropy_below, make_rule, report
 from webapp.identity.accounts.models import Role
@@ -140,7 +141,7 @@ def test_history_shows_what_became_of_each_message(ada, user, project, make_run,
     report(make_run(0), [0.05] * 3)
     firing.check_changed()
     delivery.deliver_due()
-    page = ada.get("/alerts").content.decode()
+    page = text_of(ada.get("/alerts"))
 
     assert "after 1 try: It answered 404" in page and "train/entropy is 0.05" in page
 
@@ -164,7 +165,7 @@ def test_the_bell_counts_lists_and_is_read(ada, user, project):
     for place in range(3):
         notify(user, project=project, kind="mention", text=f"notice {place}", url="/runs")
     first = Notice.objects.order_by("id")[0]
-    assert 'id="bell-count">3<' in ada.get("/runs").content.decode()
+    assert 'id="bell-count">3<' in text_of(ada.get("/runs"))
     assert ada.get("/notices/unread").json() == {"unread": 3}
     assert "notice 2" in ada.get("/notices/bell").content.decode()
 

@@ -1,4 +1,4 @@
-"""What can be said about the look without a browser: contrast of the tokens, error pages, no inline script."""
+"""What can be said about the look without a browser: contrast of the tokens, error pages, how templates are written."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 from django.template.loader import render_to_string
 
 ROOT = Path(__file__).resolve().parents[4]
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 TOKENS = {
     name: pair
     for name, *pair in re.findall(
@@ -50,7 +51,13 @@ def test_error_pages_need_nothing_but_themselves(name):
     assert 'href="/"' in page
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "templates").rglob("*.html")), ids=lambda path: path.name)
+def test_lines_of_templates_fit_the_editor():
+    texts = {str(path.relative_to(ROOT)): path.read_text().splitlines() for path in TEMPLATES}
+
+    assert {name for name, lines in texts.items() if max(map(len, lines)) > 160} == set()
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_templates_have_no_inline_script_or_style_and_nothing_from_elsewhere(path):
     text = path.read_text()
 

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.webapp.interfaces.pages.data import curve_records, record, stretch_times
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.interfaces.pages import overview as overviews
 from webapp.interfaces.pages.marks import duration
 from webapp.record.runs import ingest
@@ -44,7 +45,7 @@ def test_an_empty_project_is_taught(ada):
 
 
 def test_it_is_the_first_page_of_the_navigation(ada):
-    page = ada.get("/").content.decode()
+    page = text_of(ada.get("/"))
 
     assert re.search(r'<nav[^>]*>\s*<a href="/" aria-current="page"[^>]*>Overview', page)
 

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.webapp.crashing import crash_fits_of
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.interfaces.pages.views.planner import MOST_RUNS
 from webapp.science.curves.fitting import curve_of
 
@@ -47,7 +48,7 @@ def test_numbers_that_are_not_given_have_defaults(ada, three):
     response = ada.get("/planner")
 
     assert response.status_code == 200
-    page = response.content.decode()
+    page = text_of(response)
     assert re.search(r'name="target" data-default="0.65" inputmode="decimal" value="0.65"', page)
     assert re.search(r'name="budget" data-default="16" inputmode="decimal" value="16"', page)
 
@@ -75,7 +76,7 @@ def test_bad_numbers_are_answered_at_their_field(ada, three, name, value):
 
 
 def test_the_choice_of_runs_is_in_the_address(ada, three):
-    page = ada.get("/planner", {"run": [three[0].pk, three[2].pk, "nothing"], "keep": "1"}).content.decode()
+    page = text_of(ada.get("/planner", {"run": [three[0].pk, three[2].pk, "nothing"], "keep": "1"}))
 
     assert page.count('checked aria-label="') == 2
     assert 'aria-label="ended, seed 2 is among them"' in page

@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.interfaces.pages.configuration import as_yaml
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.recipes.services import create_recipe, shipped_slugs
@@ -171,7 +172,7 @@ def test_the_list_has_use_and_the_ceiling_with_its_interval(ada, make_run):
     make_run(30, a=0.6)
     make_run(0, seed=1)
 
-    page = ada.get("/recipes").content.decode()
+    page = text_of(ada.get("/recipes"))
 
     assert '<a href="/runs?filter=recipe:tiny-scalerl,scalerl">2</a>' in page
     assert "rev 1 on arithmetic, 1 seed" in page
@@ -188,7 +189,7 @@ def test_a_ceiling_that_is_not_known_is_no_point(ada, make_run):
 
 
 def test_a_recipe_is_one_row_in_its_group_with_its_sizes(ada, project):
-    page = ada.get("/recipes", headers=HTMX).content.decode()
+    page = text_of(ada.get("/recipes", headers=HTMX))
 
     groups = re.findall(r'<th scope="rowgroup"[^>]*>([^<]+)</th>', page)
     assert groups == ["ScaleRL", "Prevalent", "Leave-one-out", "One axis of ScaleRL", "Other models and machines",
@@ -198,7 +199,7 @@ def test_a_recipe_is_one_row_in_its_group_with_its_sizes(ada, project):
 
 
 def test_the_best_evidence_stands_first_in_its_group(ada, make_run):
-    names = lambda: re.findall(r"<strong>([^<]+)</strong></a> <span", ada.get("/recipes").content.decode())
+    names = lambda: re.findall(r"<strong>([^<]+)</strong></a> <span", text_of(ada.get("/recipes")))
     assert names().index("DeepSeek GRPO") < names().index("MiniMax")
 
     make_run(30, recipe="tiny-minimax")

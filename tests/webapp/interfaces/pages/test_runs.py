@@ -7,6 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from tests.webapp.interfaces.pages.reading import text_of
+
 HTMX = {"HX-Request": "true"}
 PAGES = ["runs", "launch", "compare", "leaderboard", "leaderboard-csv", "recipes", "tokens"]
 
@@ -103,7 +105,7 @@ def test_paging_keeps_the_filter(ada, make_run, monkeypatch):
     for seed in range(3):
         make_run(0, name=f"run {seed}", seed=seed)
 
-    first = ada.get("/runs", {"q": "run"}).content.decode()
+    first = text_of(ada.get("/runs", {"q": "run"}))
 
     assert "1 to 2 of 3" in first
     assert "?q=run&amp;page=2" in first

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
 from django.utils import timezone
 
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.interfaces.pages.middleware import PAGES, SETTINGS
 from webapp.interfaces.pages.views.home import search
@@ -78,7 +79,7 @@ def test_the_navigation_counts_what_the_lists_show(ada, make_run, project):
     make_run(0)
     Run.objects.filter(pk=make_run(0).pk).update(archived_at=timezone.now(), state="failed")
 
-    page = ada.get("/runs").content.decode()
+    page = text_of(ada.get("/runs"))
 
     assert re.search(r'href="/runs"[^>]*>Runs<span class="n">1</span>', page)
     assert re.search(r'href="/studies"[^>]*>Studies<span class="n">0</span>', page)

@@ -7,6 +7,7 @@ from django.http import QueryDict
 
 from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import rate_at
+from tests.webapp.interfaces.pages.reading import text_of
 from tests.webapp.interfaces.pages.test_run import figure_in
 from tests.webapp.science.studies.conftest import make_study  # noqa: F401 (fixture)
 from training.records import Record
@@ -175,7 +176,7 @@ def test_more_than_a_few_are_not_said_to_lack_evaluations(ada, make_run):
 def test_rankings_and_plans_say_whom_they_leave_out(ada, elsewhere, address):
     elsewhere("silent")
     elsewhere("half", known=("device_hours",), to=9)  # stands there with what is known of it
-    page = ada.get(address).content.decode()
+    page = text_of(ada.get(address))
     assert ">1 run</a> with a pass rate is not here: its device-hours are not known." in page
     listed_there = ada.get(re.search(r'href="(/runs\?filter=used[^"]*)"', page)[1].replace("&amp;", "&"))
     assert ">silent" in listed_there.content.decode() and ">half" not in listed_there.content.decode()
@@ -184,7 +185,7 @@ def test_rankings_and_plans_say_whom_they_leave_out(ada, elsewhere, address):
     elsewhere("silent too")
     elsewhere("nothing", 0)
 
-    assert ">2 runs</a> with a pass rate are not here" in ada.get(address).content.decode()
+    assert ">2 runs</a> with a pass rate are not here" in text_of(ada.get(address))
 
 
 def test_a_study_shows_the_pass_rate_and_no_hours(elsewhere, make_study):  # noqa: F811

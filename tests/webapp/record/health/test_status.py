@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from tests.members import member
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.base.disk import code_version
 from webapp.identity.accounts.models import Role
 from webapp.record.health import services
@@ -130,10 +131,10 @@ def test_the_page_counts_seconds_since_the_last_sign_of_life(ada, seen):
     LastRound.objects.update(began_at=then)
     ClusterSeen.objects.update(seen_at=then)
 
-    page = ada.get("/status").content.decode()
+    page = text_of(ada.get("/status"))
 
     assert re.search(r'silent</span> <span class="small muted">for 5\d s<', page)
-    assert re.search(r'Last reconciliation</h2><div class="big">5\d s<', page)
+    assert re.search(r'Last reconciliation</h2> <div class="big">5\d s<', page)
     assert re.search(r"as Ray said 5\d s ago\.", page)
 
 

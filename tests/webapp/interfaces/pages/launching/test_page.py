@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from tests.webapp.interfaces.pages.launching.forms import error_of
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.record.recipes.services import add_revision
 from webapp.record.runs.models import Dispatch, Run
 
@@ -199,7 +200,7 @@ def test_no_text_is_an_error_of_the_server(ada, launch_form, name, text):
 
 
 def test_a_recipe_is_chosen_in_its_size_and_the_prevalent_ones_stand_first(ada):
-    page = ada.get("/runs/new", {"recipe": "scalerl"}).content.decode()
+    page = text_of(ada.get("/runs/new", {"recipe": "scalerl"}))
 
     groups = page[page.index('id="id_recipe"') : page.index("</select>")]
     slugs = re.findall(r'<option value="([^"]+)"', groups)

@@ -12,7 +12,7 @@ def test_the_page_as_it_comes_differs_in_nothing(ada, whole_form):
     answer = check(ada, whole_form)
 
     assert "Ready to launch" in answer
-    assert "data-differs" not in re.sub(r'<div id="st-e-budget.*?</div></div>', "", answer)
+    assert "data-differs" not in re.sub(r'(?s)<div id="st-e-budget.*?</div>\s*</div>', "", answer)
     assert ada.post("/runs/new", whole_form).status_code == 302
     assert Run.objects.get().revision.number == 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_prediction
-from tests.webapp.interfaces.pages.prediction.reading import text_of
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.identity.accounts.models import Role
 from webapp.science.predictions import services
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.members import member
 from tests.webapp.interfaces.pages.data import curve_records
-from tests.webapp.interfaces.pages.prediction.reading import text_of
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.identity.accounts.models import Role
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.prediction.page import page_context, version_of

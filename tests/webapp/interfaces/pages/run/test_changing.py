@@ -6,7 +6,8 @@ import pytest
 
 from tests.launching import tracked_run
 from tests.members import member
-from tests.webapp.interfaces.pages.run.test_meaning import elsewhere, page_of  # noqa: F401 (fixture)
+from tests.webapp.interfaces.pages.reading import page_of, text_of
+from tests.webapp.interfaces.pages.run.test_meaning import elsewhere  # noqa: F401 (fixture)
 from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Run
 
@@ -73,7 +74,7 @@ def test_a_viewer_changes_nothing(client, elsewhere, project):  # noqa: F811
 
 def test_the_curve_is_shown_before_it_is_saved(ada, elsewhere):  # noqa: F811
     run = elsewhere("val/accuracy")
-    see = lambda **sent: ada.post(f"/runs/{run.pk}/meaning/preview", sent).content.decode()
+    see = lambda **sent: text_of(ada.post(f"/runs/{run.pk}/meaning/preview", sent))
 
     page = see(pass_rate="val/accuracy", n_prompts="200", devices="16")
     assert "8 evaluations: <strong>0.200</strong> ± 0.028 at 0" in page and "at 112 device-hours." in page

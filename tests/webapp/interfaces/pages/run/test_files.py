@@ -2,6 +2,7 @@
 
 import io
 
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.interfaces.pages.run import tabs
 from webapp.interfaces.tracking.client_runs import make_client_run
 from webapp.interfaces.tracking.groups import ensure_group
@@ -17,7 +18,7 @@ def test_files_are_listed_and_saved_but_never_shown(ada, make_run):
     run = make_run(3)
     made = put(run, "plots/<b>&.html", b"<script>alert(1)</script>")
 
-    page = ada.get(f"/runs/{run.pk}?tab=files").content.decode()
+    page = text_of(ada.get(f"/runs/{run.pk}?tab=files"))
 
     link = f"/runs/{run.pk}/files/plots/%3Cb%3E&.html"
     assert f'href="{link.replace("&", "&amp;")}" download' in page and "plots/&lt;b&gt;&amp;.html" in page
@@ -36,7 +37,7 @@ def test_of_very_many_the_first_are_shown(ada, make_run, monkeypatch):
     for name in "cab":
         put(run, name, b"x")
 
-    page = ada.get(f"/runs/{run.pk}?tab=files").content.decode()
+    page = text_of(ada.get(f"/runs/{run.pk}?tab=files"))
 
     assert "3 files of this run, 3 bytes; the first 2 by path" in page
     assert "/files/a" in page and "/files/b" in page and "/files/c" not in page

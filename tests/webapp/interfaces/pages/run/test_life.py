@@ -4,13 +4,10 @@ import pytest
 
 from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import record
+from tests.webapp.interfaces.pages.reading import page_of
 from tests.webapp.interfaces.pages.test_run import figure_in, offered
 from webapp.record.runs import ingest, launch, lifecycle
 from webapp.record.runs.models import ProjectQueue, Run
-
-
-def page_of(ada, run, query=""):
-    return ada.get(f"/runs/{run.pk}{query}").content.decode()
 
 
 @pytest.fixture

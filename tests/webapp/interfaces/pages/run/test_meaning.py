@@ -6,6 +6,7 @@ import pytest
 
 from tests.launching import tracked_run
 from tests.members import member
+from tests.webapp.interfaces.pages.reading import page_of
 from tests.webapp.interfaces.pages.test_run import figure_in
 from training.records import Record
 from webapp.record.runs import ingest
@@ -38,10 +39,6 @@ def elsewhere(user, project):
         return run
 
     return report
-
-
-def page_of(client, run, query=""):
-    return client.get(f"/runs/{run.pk}{query}").content.decode()
 
 
 def test_a_metric_of_its_own_becomes_the_curve(ada, elsewhere):

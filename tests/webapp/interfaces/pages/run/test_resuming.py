@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from tests.webapp.interfaces.pages.reading import page_of
 from tests.webapp.interfaces.pages.test_run import figure_in, offered
 from tests.webapp.record.retention.conftest import grow_old, write_checkpoint
 from webapp.record.retention.models import RetentionPolicy
@@ -12,10 +13,6 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import begins_anew
 
 ANEW = "Resume begins anew, from step 0"
-
-
-def page_of(client, run):
-    return client.get(f"/runs/{run.pk}").content.decode()
 
 
 def test_after_a_clean_up_it_begins_anew_and_that_is_said_before(ada, make_run, project):

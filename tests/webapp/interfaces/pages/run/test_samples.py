@@ -4,6 +4,7 @@ import io
 import json
 import re
 
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.record.samples.store import keep
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)> [a](javascript:alert(1)) \u202e"
@@ -21,7 +22,7 @@ def row(key, response, correct, **others):
 def page_of(client, run, query=""):
     answer = client.get(f"/runs/{run.pk}/samples{query}")
     assert answer.status_code == 200
-    return answer.content.decode()
+    return text_of(answer)
 
 
 def test_a_run_without_samples_says_how_they_come(ada, make_run):

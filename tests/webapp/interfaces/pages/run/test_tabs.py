@@ -12,6 +12,7 @@ import scaling
 from tests.checkpoints import whole_checkpoint
 from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.data import curve_records, record
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.interfaces.pages.run.attempts import attempt_rows, duration
 from webapp.record.runs import ingest, launch, lifecycle
 from webapp.record.runs.models import Attempt, State
@@ -109,7 +110,7 @@ def test_a_tab_has_a_budget_of_queries_that_does_not_grow(ada, make_run, tab, mo
 
 @pytest.mark.parametrize("tab", ["forms", "window", "history", "plan"])
 def test_a_heavy_tab_comes_after_the_page(ada, make_run, tab):
-    page = ada.get(f"/runs/{make_run(12).pk}", {"tab": tab}).content.decode()
+    page = text_of(ada.get(f"/runs/{make_run(12).pk}", {"tab": tab}))
 
     assert re.search(rf'<div id="panel" data-tab="{tab}"[^>]* data-lazy>', page)
     assert "Fitting what this tab shows" in page
