@@ -61,7 +61,6 @@ class Supervisor:
         self.with_ray = with_ray
         self.services = Services()
         self.username = "admin"
-        self.first_password: str | None = None  # of the account that this start made
         self.parts: list[Part] = []
         self._say = say
         self._stopping = threading.Event()
@@ -189,11 +188,12 @@ class Supervisor:
         self._say("preparing the database")
         log_path = self._log_folder / "prepare.log"
         try:
-            self.first_password = prepare_database(
-                self.username, log_path, self._stopping, self._lock, self._say
-            )
+            password = prepare_database(self.username, log_path, self._stopping, self._lock, self._say)
         except PrepareError as error:
             raise StackError(str(error)) from error
+        if password:  # at once: what comes next may fail or be stopped, and nobody would ever see it
+            self._say(f"first account: {self.username}, password {password}")
+            self._say("(shown once; change it with: python manage.py changepassword admin)")
 
     def _launch(self, part: Part) -> None:
         self.parts.append(part)

@@ -2,14 +2,14 @@
 
 gunicorn's own takes the thread with the first byte: a few clients that send slowly hold all of them. Here the worker's
 event loop receives (`stack.receiving`), and requests that are whole go to the threads. Bodies longer than those of a
-batch of records are uploads of files: a thread reads them as they come, at most half of the threads at a time.
+batch of records are uploads of files: a thread reads them as they come, at most half of the threads at a time. What a
+client does not take at once of its answer the event loop sends as well (`stack.sending`).
 """
 
 import json
 import resource
 import selectors
 import socket
-import struct
 import threading
 import time
 from collections import deque
@@ -22,10 +22,10 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from stack.environment import home
 from stack.receiving import Receiving, Source
+from stack.sending import Sending
 
 PIECE = 64 * 1024  # bytes read at a time
 MOST_ON_DISK = 256 * 1024 * 1024  # of bodies that are being received
-SEND_SECONDS = 30  # that a client may take for the next piece of an answer
 LINGER_SECONDS = (
     1.0  # for the end of an answer; and, when the worker stops, for a request that may be under way
 )
@@ -49,6 +49,8 @@ class Worker(ThreadWorker):
         self.closing: dict[
             TConn, float
         ] = {}  # answered, until when the client may take the end of the answer
+        self.sending: dict[TConn, futures.Future[Any]] = {}  # answered, and not all of it sent
+        self.waits = threading.Semaphore(max(1, self.cfg.threads // 2))
         self.looked_at = 0.0
         self.here = threading.local()
         self.folder = home() / "receiving"
@@ -65,10 +67,9 @@ class Worker(ThreadWorker):
             client, address = listener.accept()
         except OSError:  # gone again, taken by another process, or out of descriptors
             return
-        # What a thread sends to a client that takes nothing ends, too.
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
         self.nr_conns += 1
         conn = TConn(self.cfg, client, address, listener.getsockname())
+        conn.sock = Sending(client, self.waits, str(self.folder))
         conn.source = Source(client)
         conn.parser = RequestParser(self.cfg, conn.source, address)
         conn.initialized = True
@@ -164,6 +165,29 @@ class Worker(ThreadWorker):
                 following = self.waiting.popleft()
                 self.long_ones.add(following)
                 self.enqueue_req(following)
+        if conn.sock.parts and not fs.cancelled() and fs.exception() is None:
+            conn.sock.setblocking(False)
+            self.sending[conn] = fs
+            self.poller.register(conn.sock, selectors.EVENT_WRITE, partial(self._writable, conn))
+        else:
+            self._end_request(conn, fs)
+
+    def _writable(self, conn: TConn, sock: Sending) -> None:
+        try:
+            has_all = sock.send_on()
+        except OSError:
+            return self._stop_sending(conn)
+        if has_all:
+            self.poller.unregister(sock)
+            self._end_request(conn, self.sending.pop(conn))
+        return None
+
+    def _stop_sending(self, conn: TConn) -> None:
+        del self.sending[conn]
+        self.poller.unregister(conn.sock)
+        self._close(conn)
+
+    def _end_request(self, conn: TConn, fs: futures.Future[Any]) -> None:
         rest = conn.parser.unreader.take_buffered() + conn.source.rest()
         stays = not fs.cancelled() and fs.exception() is None and fs.result()
         if stays and rest:
@@ -209,6 +233,8 @@ class Worker(ThreadWorker):
         self.looked_at = now
         for conn in [conn for conn, each in self.receiving.items() if self._is_late(each, now)]:
             self._drop(conn, TIMEOUT if self.receiving[conn].has_begun else b"")
+        for conn in [conn for conn in self.sending if conn.sock.deadline() < now]:
+            self._stop_sending(conn)
         for conn in [conn for conn, until in self.closing.items() if until < now]:
             self._end_closing(conn)
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 BESIDE = ("crc", "about")
 MAX_METRICS = 1000
+MOST_FIELDS = 100
 MAX_NAME_LENGTH = 250
 MIN_STEP, MAX_STEP = (
     -(2**63),
@@ -15,7 +16,18 @@ MIN_STEP, MAX_STEP = (
 )  # some trainers count tokens; clients of MLflow may log steps below 0
 
 
-class Compute(BaseModel):
+class FewFields(BaseModel):
+    """What is refused at once where it has far too many fields: each unknown one is an error of 800 bytes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fields_are_few(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > MOST_FIELDS:
+            raise ValueError(f"has more than {MOST_FIELDS} fields")
+        return value
+
+
+class Compute(FewFields):
     """Cumulative training compute when the record was made; evaluation is not counted. null: not known."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -25,7 +37,7 @@ class Compute(BaseModel):
     tokens: Amount | None = Field(description="Tokens generated plus tokens trained on.")
 
 
-class Record(BaseModel):
+class Record(FewFields):
     """What one moment of one attempt reports. (run, attempt, seq) identifies it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

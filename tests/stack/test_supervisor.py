@@ -11,6 +11,7 @@ import httpx
 import psutil
 import pytest
 
+from stack import supervisor
 from stack.environment import ROOT
 from stack.parts import ray_folder
 from stack.ports import free_port
@@ -56,6 +57,14 @@ def up(
         text=True,
         timeout=60,
     )
+
+
+def test_the_first_password_is_said_before_anything_else_can_fail(tmp_path, monkeypatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(supervisor, "prepare_database", lambda *_: "a-password")
+
+    supervisor.Supervisor(tmp_path, say=said.append)._prepare()
+    assert said[1] == "first account: admin, password a-password"
 
 
 @pytest.mark.stack

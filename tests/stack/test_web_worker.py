@@ -5,13 +5,14 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
 
 from stack.ports import free_port
 from stack.receiving import MOST_BODY
+from tests.stack.wsgi_echo import LONG
 from tests.waiting import wait_until
 
 SLOW = 300
@@ -85,6 +86,43 @@ def test_slow_uploads_take_half_of_the_threads_at_most(server, client):
 
         for _ in range(10):
             assert client.get("/page").text == "GET /page 0"
+
+
+def taking_nothing(port, path):
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("127.0.0.1", port))
+    sock.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path)
+    return sock
+
+
+@pytest.mark.parametrize("path", [b"/file", b"/made"])
+def test_who_takes_nothing_of_a_long_answer_takes_no_thread(server, client, path):
+    with ExitStack() as stack:
+        for _ in range(6):
+            assert stack.enter_context(taking_nothing(server, path)).recv(8) == b"HTTP/1.1"
+
+        for _ in range(5):
+            assert client.get("/page", timeout=10).text == "GET /page 0"
+
+
+@pytest.mark.parametrize("path", ["/file", "/made"])
+def test_long_answers_arrive_whole_and_the_connection_stays(client, path):
+    assert client.get(path).content == b"x" * LONG
+    assert client.get("/page").text == "GET /page 0"
+
+
+@pytest.mark.parametrize("path", [b"/file", b"/made"])
+def test_who_takes_a_long_answer_too_slowly_is_left(hasty_server, path):
+    with taking_nothing(hasty_server, path) as sock:
+        time.sleep(2)
+        sock.settimeout(10)
+        assert sum(len(piece) for piece in taken(sock)) < LONG
+
+
+def taken(sock):
+    with suppress(ConnectionResetError):
+        yield from iter(lambda: sock.recv(65536), b"")
 
 
 def test_clients_that_do_not_close_take_no_time(server, client):

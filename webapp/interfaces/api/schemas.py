@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
-from training.records import MAX_STEP, Record
+from training.records import MAX_STEP, FewFields, Record
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from webapp.record.recipes.models import Revision
@@ -43,7 +43,7 @@ class Exact(Schema):
     model_config = ConfigDict(extra="forbid")
 
 
-class Body(Schema):
+class Body(FewFields, Schema):
     """What is sent to us: no unknown fields, no silent conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True)

@@ -137,6 +137,7 @@ def _conversation(path: Path, what: str, cpu_seconds: int, **more: Any) -> Itera
         "path": str(path),
         "cpu_seconds": cpu_seconds,
         "seconds": cpu_seconds * WALL_FACTOR,
+        "max_bytes": settings.IMPORT_MAX_BYTES,
         **more,
     }
     channel = _readers.open(request)

@@ -29,7 +29,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.defaults import page_not_found, permission_denied
 
-from webapp.base.errors import Forbidden, NotFound
+from webapp.base.errors import Forbidden, NotFound, ServiceError
 from webapp.base.requests import TooMany, asked_by_script, spend, without_nul
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.permissions import Permission
@@ -102,7 +102,17 @@ class RouteRules:
             return permission_denied(request, PermissionDenied(error.message))
         if isinstance(error, NotFound):
             return page_not_found(request, Http404(error.message))
+        if isinstance(error, ServiceError):
+            return _said(request, "That cannot be done", error)
         return None
+
+
+def _said(request: HttpRequest, title: str, error: ServiceError) -> HttpResponse:
+    """A page of one sentence; where a script asks, the sentence alone."""
+    if asked_by_script(request):
+        return HttpResponse(error.message, status=error.status, content_type="text/plain")
+    context = {"title": title, "sentence": error.message}
+    return HttpResponse(render_to_string("shares/gone.html", context), status=error.status)
 
 
 def _refuse_too_many(request: HttpRequest, need: Need) -> HttpResponse | None:
@@ -115,15 +125,9 @@ def _refuse_too_many(request: HttpRequest, need: Need) -> HttpResponse | None:
     try:
         spend(request.resolver_match.view_name, who, limit)  # type: ignore[union-attr]
     except TooMany as error:
-        headers = {"Retry-After": str(error.wait)}
-        if asked_by_script(request):
-            return HttpResponse(
-                error.message, status=error.status, content_type="text/plain", headers=headers
-            )
-        context = {"title": "Too many requests", "sentence": error.message}
-        return HttpResponse(
-            render_to_string("shares/gone.html", context), status=error.status, headers=headers
-        )
+        response = _said(request, "Too many requests", error)
+        response["Retry-After"] = str(error.wait)
+        return response
     return None
 
 

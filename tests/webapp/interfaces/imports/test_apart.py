@@ -3,11 +3,12 @@
 import json
 import random
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import zipfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -96,9 +97,31 @@ def test_a_zip_with_a_million_names_is_refused_before_they_are_read(tmp_path, wa
         apart.unpacked(tmp_path / "many.zip", tmp_path / "out", max_bytes=10**9)
 
 
+def test_a_database_that_unfolds_does_not_fill_the_disk(tmp_path, watched, settings):
+    """A column that is worked out: a megabyte of text in each row, which are then sorted."""
+    settings.IMPORT_MAX_BYTES = 20 * MEGABYTE
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as store:
+        store.executescript("""
+            CREATE TABLE experiments (experiment_id, name); INSERT INTO experiments VALUES (1, 'e');
+            CREATE TABLE runs (run_uuid, name, status, experiment_id, lifecycle_stage, start_time);
+            INSERT INTO runs VALUES ('r', 'n', 'FINISHED', 1, 'active', 1);
+            CREATE TABLE params (key, value, run_uuid); CREATE TABLE tags (key, value, run_uuid);
+            CREATE TABLE metrics (run_uuid, key, value, step, is_nan);
+            WITH RECURSIVE rows(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows WHERE n < 10000)
+            INSERT INTO metrics SELECT 'r', 'loss', 1, n, 0 FROM rows;
+            ALTER TABLE metrics ADD COLUMN timestamp AS (hex(zeroblob(490000)) || step);
+        """)
+
+    with (
+        pytest.raises(BadSource, match=r"mlflow\.db: It takes more room to sort"),
+        apart.read("mlflow", tmp_path / "mlflow.db", Options()) as (run,),
+    ):
+        list(run.rows())
+
+
 @pytest.mark.parametrize("greedy", ["x = bytes(400 * 1024**2)", "while True: pass"], ids=["memory", "time"])
 def test_a_child_gets_no_more_than_its_limits(greedy):
-    script = f"from webapp.interfaces.imports.readers import child; child.limit(1, 60)\n{greedy}"
+    script = f"from webapp.interfaces.imports.readers import child; child.limit(1, 60, 0)\n{greedy}"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
 
     assert (

@@ -51,6 +51,14 @@ def test_an_empty_list_teaches_and_begins_with_an_example(ada, make_run):
     assert again.url == f"/reports/{Report.objects.get().pk}/edit"
 
 
+def test_what_no_form_has_words_for_is_refused_in_a_sentence(ada):
+    answer = ada.post("/reports/new", {"title": "t" * 1000})
+    assert answer.status_code == 422 and "characters" in answer.content.decode()
+
+    answer = ada.post("/reports/new", {"title": "t" * 1000}, HTTP_HX_REQUEST="true")
+    assert answer["Content-Type"].startswith("text/plain") and "<" not in answer.content.decode()
+
+
 def test_readers_see_what_is_published_and_never_a_draft(ada, vera, user, report):
     assert vera.get(f"/reports/{report.pk}").status_code == 404
     assert vera.get(f"/reports/{report.pk}/edit").status_code == 403

@@ -62,7 +62,7 @@ def _serve(channel: socket.socket) -> None:
         channel.makefile("w", encoding="utf-8") as out,
     ):
         request = json.loads(asked.readline())
-        limit(request["cpu_seconds"], request["seconds"])
+        limit(request["cpu_seconds"], request["seconds"], request["max_bytes"])
         try:
             _say(out, end=DOES[request["do"]](request, asked, out))
         except BadSource as error:
@@ -74,8 +74,9 @@ def _serve(channel: socket.socket) -> None:
             _say(out, wrong=str(error))
 
 
-def limit(cpu_seconds: int, seconds: int) -> None:
-    """What this process may take from here on: beyond the times it is killed, beyond MEMORY_BYTES it gets none."""
+def limit(cpu_seconds: int, seconds: int, file_bytes: int) -> None:
+    """What this process may take from here on: beyond the times it is killed, beyond MEMORY_BYTES it gets none, and
+    no file that it writes, such as those in which SQLite sorts, becomes larger than `file_bytes`."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmData:"):
@@ -83,6 +84,7 @@ def limit(cpu_seconds: int, seconds: int) -> None:
                 resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     signal.alarm(seconds)
 
 

@@ -254,6 +254,7 @@ HEADER = b"SQLite format 3\0"
 TABLES = ("experiments", "runs", "metrics", "params", "tags")
 MAX_RUNS = 10_000
 MAX_TEXT = 1024 * 1024  # bytes of one text
+NO_ROOM = ("SQLITE_IOERR_WRITE", "SQLITE_FULL")
 INFINITE = 1.7976931348623157e308  # how MLflow stores what is infinite
 
 RUNS = """
@@ -334,6 +335,8 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             _check_tables(store, path)
             yield store
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") in NO_ROOM:
+            raise BadSource(path.name, None, "It takes more room to sort than a reader may have.") from None
         raise BadSource(path.name, None, f"This database cannot be read: {error}.") from None
 
 

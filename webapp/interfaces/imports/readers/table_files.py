@@ -6,6 +6,7 @@ Parquet files, one batch of rows at a time.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,9 +89,9 @@ class CsvTable:
             raise BadSource(self.file, 1, "The first line has to name the columns, and is empty.")
         if len(names) > MAX_COLUMNS:
             raise BadSource(self.file, 1, f"There are more than {MAX_COLUMNS} columns.")
-        for position, name in enumerate(names):
-            if name and name in names[:position]:
-                raise BadSource(self.file, 1, f"Two columns are called {shown(name)}.")
+        name, times = Counter(filter(None, names)).most_common(1)[0]
+        if times > 1:
+            raise BadSource(self.file, 1, f"Two columns are called {shown(name)}.")
         unnamed = [str(position + 1) for position, name in enumerate(names) if not name]
         if unnamed:
             self.notes.append(f"Columns without a name are left out: {', '.join(unnamed[:10])}.")

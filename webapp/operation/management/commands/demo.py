@@ -48,10 +48,6 @@ def run_demo(supervisor: Supervisor, *, stay: bool) -> bool:
     url = supervisor.services.web_url
     assert url is not None
     print_line(f"\nHeadroom is up at {url}")
-    if supervisor.first_password:
-        print_line(
-            f"sign in as {supervisor.username} with the password {supervisor.first_password} (shown once)"
-        )
     fitted = demo.show(url, supervisor.username, print_line)
     if stay:
         print_line(f"\nThe stack stays up at {url}; Ctrl-C stops it.")

@@ -32,14 +32,7 @@ class Command(BaseCommand):
             supervisor.start()
         except (StackError, AlreadyRunning) as error:
             raise CommandError(str(error)) from error
-        self._greet(supervisor)
+        print_line(f"Headroom is up: {supervisor.services.web_url} (data and logs in {supervisor.home})")
         supervisor.wait()
         print_line("stopping")
         supervisor.stop()
-
-    def _greet(self, supervisor: Supervisor) -> None:
-        if supervisor.first_password:
-            self.stdout.write(f"first account: {supervisor.username}, password {supervisor.first_password}")
-            self.stdout.write("(shown once; change it with: python manage.py changepassword admin)")
-        self.stdout.flush()
-        print_line(f"Headroom is up: {supervisor.services.web_url} (data and logs in {supervisor.home})")
