@@ -232,7 +232,8 @@ def _report(server: Server, one: Answer) -> int:
         print(f"{run['name']}: {server.url}/runs/{run['run']}")
     for note in one["notes"]:
         print(f"note: {note}")
-    print(f"{one['state']}: {one['runs_made']:,} runs, {_counted(one)}")
+    runs = one["runs_made"]
+    print(f"{one['state']}: {runs:,} {'run' if runs == 1 else 'runs'}, {_counted(one)}")
     if broken := one["broken"]:
         line = "" if broken["line"] is None else f", line {broken['line']}"
         print(f"error: {broken['file']}{line}: {broken['reason']}", file=sys.stderr)

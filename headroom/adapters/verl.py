@@ -19,6 +19,14 @@ from headroom.values import to_number
 NAME = "headroom"
 
 
+def devices_of(config: Mapping[str, Any]) -> int | None:
+    """GPUs that verl's configuration names; None where it is none of verl's."""
+    trainer = config.get("trainer")
+    if not isinstance(trainer, Mapping) or "n_gpus_per_node" not in trainer:
+        return None
+    return int(to_number(trainer["n_gpus_per_node"]) or 1) * int(to_number(trainer.get("nnodes")) or 1)
+
+
 class Meter:
     """What verl's steps have used. tokens, hours: until now; None where it is unknown, and stays so."""
 
@@ -66,7 +74,7 @@ class VerlLogger:
         config = _plain(config) or {}
         trainer = config.get("trainer") or {}
         self._pass_rate = pass_rate
-        self._devices = int(trainer.get("n_gpus_per_node") or 1) * int(trainer.get("nnodes") or 1)
+        self._devices = devices_of(config) or 1
         folder = Path(
             trainer.get("default_local_dir") or Path("headroom-runs") / project_name / experiment_name
         )

@@ -176,6 +176,7 @@ class Nothing:
     """The run of mode "disabled"."""
 
     id = last_step = journal_path = None
+    compute: dict[str, float] = {}
 
     def log(self, *args: Any, **kwargs: Any) -> None:
         pass

@@ -14,6 +14,8 @@ from typing import Any
 
 from headroom import about
 from headroom.adapters.beginning import begin
+from headroom.adapters.naming import of_tracker
+from headroom.adapters.verl import Meter, devices_of, evaluation
 from headroom.journal import Journal
 from headroom.values import to_number
 from headroom.wandb_shim.accepted import warn_once
@@ -73,6 +75,9 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         self._best: dict[
             str, str
         ] = {}  # metric -> min or max, where `define_metric` asks for it in the summary
+        devices = devices_of(config)
+        used = {name: amount or 0.0 for name, amount in inner.compute.items()}
+        self._meter = None if devices is None else Meter(devices, used)  # of verl's steps
         self._tell_tags()
 
     # --- what it is ---------------------------------------------------------------------------------------------
@@ -198,7 +203,10 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         compute = {
             name.removeprefix(COMPUTE): numbers.pop(name) for name in [*numbers] if name.startswith(COMPUTE)
         }
-        self._inner.log(numbers, step=self._step, compute=compute or None)
+        if self._meter is not None:
+            self._meter.add(numbers)
+            compute = self._meter.compute | compute
+        self._inner.log(_known(numbers), step=self._step, compute=compute or None)
 
     def _best_of(self, name: str, value: Any) -> Any:
         which = self._best.get(name)
@@ -267,6 +275,14 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._end()
         self._inner.__exit__(kind, error, trace)
+
+
+def _known(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Under the names that alarms and diagnostics know, with verl's pass rate, as an import of wandb's files has it."""
+    found, _ = evaluation(numbers, None)
+    return found | {
+        (ours if (ours := of_tracker(name)) not in numbers else name): numbers[name] for name in numbers
+    }
 
 
 def server_url() -> str:

@@ -61,7 +61,7 @@ def test_a_table_is_imported_and_its_runs_are_printed(server, table, capsys):
     said = capsys.readouterr()
     assert (status, said.err) == (0, "")
     assert f"grpo: {server.url}/runs/{run.pk}" in said.out
-    assert "finished: 1 runs, 9 rows read, 9 of them new" in said.out
+    assert "finished: 1 run, 9 rows read, 9 of them new" in said.out
     assert (run.task, run.state) == ("math", "succeeded")
     assert Record.objects.earliest("seq").metrics == {"eval/pass_rate": 0.1}
 

@@ -153,7 +153,7 @@ def test_verls_tracking_through_trackio(headroom: Headroom) -> None:
 def test_verls_tracking_through_wandb(headroom: Headroom) -> None:
     log_steps("verl through wandb", "wandb")
 
-    assert steps_of(headroom.curve("verl through wandb", "val-core/gsm8k/reward/mean@4")) == [0, 1, 2]
+    check_verl(headroom, "verl through wandb")
     detail = headroom.run("verl through wandb")
     assert (detail["state"], detail["task"]) == ("succeeded", "verl's project")
     assert detail["config"]["trainer"]["n_gpus_per_node"] == 8

@@ -390,3 +390,32 @@ def test_warnings_of_one_run_have_an_end(caplog: pytest.LogCaptureFixture) -> No
         run.log({f"note {i}": "x"})
 
     assert caplog.text.count("left out") == 100
+
+
+VERL = {"trainer": {"n_gpus_per_node": 8, "nnodes": 2}, "algorithm": {"gamma": 1.0}}
+VERL_STEP = {
+    "timing_s/step": 100.0, "timing_s/testing": 10.0, "perf/total_num_tokens": 1000, "critic/rewards/mean": 0.5,
+}  # fmt: skip
+
+
+def test_a_run_of_verl_has_its_pass_rate_and_its_compute() -> None:
+    wandb.init(project="math", config=VERL)
+    wandb.log({"val-core/gsm8k/reward/mean@4": 0.1}, step=0)
+    for step in (1, 2):
+        wandb.log(VERL_STEP | {"val-core/gsm8k/reward/mean@4": 0.2}, step=step)
+
+    assert [metrics["eval/pass_rate"] for _, metrics in said()] == [0.1, 0.2, 0.2]
+    assert logged()["train/reward"] == 0.5 and logged()["eval/k"] == 4
+    hours = [record["compute"]["device_hours"] for record in records()]
+    assert hours == pytest.approx([0, 16 * 90 / 3600, 2 * 16 * 90 / 3600])
+    assert records()[-1]["compute"]["tokens"] == 2000
+
+
+def test_names_of_trl_are_those_that_alarms_know_and_what_a_script_says_goes_before() -> None:
+    wandb.init()
+    wandb.log({"train/completions/clipped_ratio": 0.2, "loss/mean": 1.0, "train/loss": 2.0})
+    wandb.log({"val-core/gsm8k/reward/mean@4": 0.1, "eval/pass_rate": 0.3})
+
+    first, second = (metrics for _, metrics in said())
+    assert first == {"train/truncation_rate": 0.2, "loss/mean": 1.0, "train/loss": 2.0}
+    assert second["eval/pass_rate"] == 0.3

@@ -355,7 +355,7 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
 @router.get(
     "/{run_id}/meaning",
     auth=READ,
-    response=schemas.MeaningOut,
+    response=MeaningBody,
     summary="What was said of a tracked run's metrics",
     description="What POST to the same address has said; nothing by default.",
 )

@@ -225,16 +225,6 @@ class BulkOut(Schema):
     outcomes: list[BulkOutcome]
 
 
-class MeaningOut(Schema):
-    """What was said of a run's metrics; by default nothing."""
-
-    pass_rate: str = Field(
-        description="The metric that is the held-out pass rate; empty: eval/pass_rate alone."
-    )
-    n_prompts: int | None = Field(description="Prompts of each evaluation.")
-    devices: float | None = Field(description="Devices that it trains on.")
-
-
 class PriorityBody(Body):
     priority: PriorityName
 

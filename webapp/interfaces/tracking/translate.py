@@ -16,6 +16,7 @@ from headroom.adapters.naming import (
     name_of_verl,
     verl_seconds,
 )
+from headroom.configuration import entry, model_of, seed_of
 
 TRANSFORMERS, VERL = "transformers", "verl"
 PASS_RATE = "eval/pass_rate"
@@ -25,7 +26,6 @@ MILLISECONDS_AN_HOUR = 3_600_000
 OF_TRANSFORMERS = ("per_device_train_batch_size", "gradient_accumulation_steps")
 OF_VERL = "trainer/n_gpus_per_node"
 GLOBAL_STEP = "train/global_step"
-MODEL_PARAMS = ("_name_or_path", "actor_rollout_ref/model/path")
 TOTAL_TOKENS = (
     "compute/tokens", "num_tokens", "train/num_tokens", "num_input_tokens_seen", "train/num_input_tokens_seen",
 )  # fmt: skip
@@ -64,7 +64,8 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> RunDescriptio
         return tags.get(f"headroom.{name}", params.get(f"headroom.{name}"))
 
     trainer = _trainer(params)
-    model = told("model") or next((found for path in MODEL_PARAMS if (found := param(params, path))), "")
+    model = told("model") or model_of(params)
+    seed = _whole(told("seed"))
     return RunDescription(
         trainer=trainer,
         devices=_count(told("devices")) or (verl_devices(params) if trainer == VERL else None),
@@ -73,30 +74,21 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> RunDescriptio
         n_prompts=_count(told("n_prompts")),
         task=str(told("task") or ""),
         model=str(model),
-        seed=_whole(params.get("seed")) if trainer == TRANSFORMERS else _whole(told("seed")),
+        seed=seed_of(params) if seed is None else seed,
     )
 
 
 def _trainer(params: Mapping[str, Any]) -> str:
     """Told by the params that its own callback logs."""
-    if param(params, OF_VERL) is not None:
+    if entry(params, OF_VERL) is not None:
         return VERL
     return TRANSFORMERS if all(name in params for name in OF_TRANSFORMERS) else ""
 
 
 def verl_devices(params: Mapping[str, Any]) -> int | None:
     """Of its configuration, flat (`trainer/nnodes`) or nested; None where it is not of verl."""
-    a_node, nodes = _count(param(params, OF_VERL)), _count(param(params, "trainer/nnodes"))
+    a_node, nodes = _count(entry(params, OF_VERL)), _count(entry(params, "trainer/nnodes"))
     return a_node * nodes if a_node and nodes else None
-
-
-def param(params: Mapping[str, Any], path: str) -> Any:
-    """A param by its path, whether the configuration was logged flat (MLflow) or nested (trackio)."""
-    if path in params:
-        return params[path]
-    first, slash, rest = path.partition("/")
-    nested = params.get(first)
-    return param(nested, rest) if slash and isinstance(nested, Mapping) else None
 
 
 def _whole(value: Any) -> int | None:

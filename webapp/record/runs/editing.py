@@ -121,7 +121,7 @@ def report_described(
     run: Run, *, name: str = "", tags: Iterable[str] = (), config: Mapping[str, Any] | None = None
 ) -> Run:
     """Rename the run, add tags to those that it has, and set these entries of its configuration; what is not named
-    stays. Safe to repeat.
+    stays. Model and seed of the configuration are the run's, where none was said. Safe to repeat.
 
     Raises InvalidInput (name, tags, config), and Conflict for a run that was launched here.
     """
@@ -132,6 +132,12 @@ def report_described(
         "name": clean_name(name) or held.name,
         "tags": sorted({*held.tags, *clean_tags(tags)}),
         "config": {**held.config, **(config or {})},
+    }
+    open_fields = {"model": UNSTATED, "seed": 0}  # what nobody has said yet
+    said |= {
+        field: value
+        for field, value in launch.said_in(config or {}).items()
+        if getattr(held, field) == open_fields[field]
     }
     fresh = {field: value for field, value in said.items() if value != getattr(held, field)}
     _check_room(fresh)

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from headroom.configuration import model_of, seed_of
 from observability import tracing
 from observability.context import bound
 from stack import environment
@@ -212,10 +213,16 @@ class TrackRequest:
     seed: int = 0
 
 
+def said_in(config: Mapping[str, Any]) -> dict[str, Any]:
+    """`model` and `seed`, where what a trainer says of its configuration has them."""
+    model = "".join(letter for letter in model_of(config) if letter.isprintable()).strip()[:MAX_MODEL]
+    return {name: value for name, value in (("model", model), ("seed", seed_of(config))) if value}
+
+
 def track_run(
     request: TrackRequest, *, user: User | None, project: Project, idempotency_key: str | None = None
 ) -> Launched:
-    """A tracked run; it is running from the start.
+    """A tracked run; it is running from the start. Model and seed that are not said are those of its configuration.
 
     Raises InvalidInput (fields name, task, model, recipe, seed) and Conflict for a used Idempotency-Key.
     """
@@ -223,14 +230,15 @@ def track_run(
     def make() -> Run:
         check_seed(request.seed)
         recipe = request.recipe
+        said = {"model": clean_text("model", request.model, MAX_MODEL), "seed": request.seed}
+        given = {field: value for field, value in said.items() if value}
         run = Run.objects.create(
             project=project,
             revision=revision_of(project, recipe, None) if recipe is not None else None,
             origin=Run.Origin.TRACKED,
             name=clean_name(request.name) or "tracked run",
             task=clean_text("task", request.task, MAX_TASK) or UNSTATED,
-            model=clean_text("model", request.model, MAX_MODEL) or UNSTATED,
-            seed=request.seed,
+            **{"model": UNSTATED, "seed": 0} | said_in(request.config or {}) | given,
             config=dict(request.config or {}),
             state=State.RUNNING,
             started_at=timezone.now(),

@@ -110,15 +110,18 @@ def history(run: Run, kind: str, prompt_id: str) -> list[Moment]:
     ]
 
 
-def changes(before: SampleFile, after: SampleFile) -> list[Change]:
-    """Prompts of both that are solved in one of the two: lost ones first, then by how far they moved."""
-    found = []
+def changes(before: SampleFile, after: SampleFile) -> list[Change] | None:
+    """Prompts of both that are solved in one of the two: lost ones first, then by how far they moved. None where no
+    prompt was judged in both."""
+    judged = []
     for key in before.prompts.keys() & after.prompts.keys():
         one, two = before.prompts[key], after.prompts[key]
         was, now = share_of(one["correct"]), share_of(two["correct"])
-        if was is not None and now is not None and (was >= SOLVED) != (now >= SOLVED):
-            found.append(Change(key, one["text"], was, now))
-    return sorted(found, key=lambda change: (change.after - change.before, change.prompt_id))
+        if was is not None and now is not None:
+            judged.append(Change(key, one["text"], was, now))
+    found = [change for change in judged if (change.before >= SOLVED) != (change.after >= SOLVED)]
+    found.sort(key=lambda change: (change.after - change.before, change.prompt_id))
+    return found if judged else None
 
 
 def share_of(correct: Sequence[bool | None]) -> float | None:

@@ -52,3 +52,20 @@ def test_a_run_launched_here_keeps_its_configuration(writer, launcher, launch_bo
     run = launcher.post("runs", launch_body).json()["id"]
 
     assert writer.post(f"runs/{run}/describe", {"config": {"lr": 1.0}}).status_code == 409
+
+
+def test_model_and_seed_of_the_configuration_are_the_runs_where_nobody_said_them(writer):
+    config = {"actor_rollout_ref": {"model": {"path": "Qwen/Qwen3-8B"}}, "seed": 4}
+    made = writer.post("runs", {"tracked": True, "config": config}).json()
+    said = writer.post("runs", {"tracked": True, "config": config, "model": "8b", "seed": 5}).json()
+    later = writer.post("runs", {"tracked": True}).json()
+    for run in (said, later):
+        answer = writer.post(f"runs/{run['id']}/describe", {"config": {"_name_or_path": "Q\n", "seed": "7"}})
+        run |= answer.json()
+
+    assert (made["model"], made["seed"]) == ("Qwen/Qwen3-8B", 4)
+    assert (said["model"], said["seed"]) == ("8b", 5)
+    assert (later["model"], later["seed"]) == ("Q", 7)
+    odd = {"model": {"layers": 2}, "seed": -1}
+    unknown = writer.post("runs", {"tracked": True, "config": odd}).json()
+    assert (unknown["model"], unknown["seed"]) == ("unspecified", 0)

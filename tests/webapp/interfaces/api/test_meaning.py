@@ -4,6 +4,11 @@ import pytest
 
 from webapp.record.runs.models import Run
 
+NOTHING = {
+    "pass_rate": "", "stderr": "", "percent": False, "n_prompts": None, "devices": None, "device_hours": "",
+    "flops": "", "tokens": "",
+}  # fmt: skip
+
 
 @pytest.fixture
 def reported(writer, tracked, record):
@@ -16,7 +21,7 @@ def test_a_metric_becomes_the_curve(writer, reported):
     answer = writer.post(f"runs/{reported.pk}/meaning", {"pass_rate": "val/accuracy", "n_prompts": 50})
 
     said = writer.get(f"runs/{reported.pk}").json()["meaning"]
-    assert writer.get(f"runs/{reported.pk}/meaning").json() == said | {"devices": None}
+    assert writer.get(f"runs/{reported.pk}/meaning").json() == NOTHING | said
     assert (answer.status_code, said) == (200, {"pass_rate": "val/accuracy", "n_prompts": 50})
     assert writer.get(f"runs/{reported.pk}/curve", x="step").json()["total"] == 5
 
@@ -33,9 +38,7 @@ def test_the_curve_is_shown_before_it_is_said(writer, reported):
 
 
 def test_before_anything_was_said_nothing_is_known(reader, stranger, tracked):
-    nothing = {"pass_rate": "", "n_prompts": None, "devices": None}
-
-    assert reader.get(f"runs/{tracked.pk}/meaning").json() == nothing
+    assert reader.get(f"runs/{tracked.pk}/meaning").json() == NOTHING
     assert stranger.get(f"runs/{tracked.pk}/meaning").status_code == 404
 
 
@@ -60,3 +63,12 @@ def test_a_run_launched_here_has_none(writer, launcher, launch_body):
     run = launcher.post("runs", launch_body).json()["id"]
 
     assert writer.post(f"runs/{run}/meaning", {"devices": 8}).status_code == 409
+
+
+def test_what_was_said_can_be_read_changed_and_said_again(writer, reported):
+    address = f"runs/{reported.pk}/meaning"
+    said = {"pass_rate": "val/accuracy", "percent": True, "tokens": "val/accuracy"}
+    assert writer.post(address, said).status_code == 200
+
+    assert writer.post(address, writer.get(address).json() | {"n_prompts": 50}).status_code == 200
+    assert writer.get(address).json() == NOTHING | said | {"n_prompts": 50}

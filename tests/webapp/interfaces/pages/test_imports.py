@@ -114,7 +114,7 @@ def test_the_page_asks_again_only_while_it_is_read(ada, project):
 
     for path in (f"/imports/{one.pk}", "/imports"):
         part = ada.get(path, headers={"HX-Request": "true"}).content.decode()
-        assert "data-poll" in part and "<html" not in part
+        assert "data-poll" in part and "<html" not in part and "all of them" not in part
     take_turn()
     for path in (f"/imports/{one.pk}", "/imports"):
         assert "data-poll" not in ada.get(path, headers={"HX-Request": "true"}).content.decode()

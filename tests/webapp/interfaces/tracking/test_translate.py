@@ -47,6 +47,12 @@ HOUR = 3_600_000
         ),
         ({"headroom.task": "math"}, {"headroom.model": "8b"}, RunDescription(task="math", model="8b")),
         ({"_name_or_path": "Qwen/Q"}, {}, RunDescription(model="Qwen/Q")),
+        ({"model": "8b", "seed": "4"}, {}, RunDescription(model="8b", seed=4)),
+        (
+            {"model": "8b", "seed": "4"},
+            {"headroom.model": "9b", "headroom.seed": 5},
+            RunDescription(model="9b", seed=5),
+        ),
     ],
 )
 def test_what_params_and_tags_say(params, tags, expected):

@@ -105,6 +105,15 @@ def test_prompts_that_were_lost_or_won(run):
     ]  # fmt: skip
 
 
+def test_where_no_prompt_was_judged_in_both_nothing_is_known_of_changes(run):
+    put(run, 0, [*with_correct("judged", True), *with_correct("gone", True)])
+    put(run, 1, with_correct("judged", None))
+    put(run, 2, with_correct("new", True))
+
+    assert changes(find(run, "eval", 0), find(run, "eval", 1)) is None
+    assert changes(find(run, "eval", 0), find(run, "eval", 2)) is None
+
+
 @pytest.mark.parametrize(
     ("content", "status", "message"),
     [

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import yaml
 
 from headroom.adapters import naming
+from headroom.configuration import model_of, seed_of
 from webapp.interfaces.imports.readers.building import (
     Builder,
     Dialect,
@@ -33,9 +34,7 @@ from webapp.interfaces.imports.readers.rows import (
     files_below,
     grouped,
     inside,
-    model_of,
     plain_value,
-    seed_of,
     since_1970,
 )
 from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by, verl_devices

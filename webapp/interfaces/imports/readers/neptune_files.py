@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headroom.adapters.naming import VERL_BESIDE, VERL_STEP, VERL_TOKENS
+from headroom.configuration import model_of, seed_of
 from webapp.interfaces.imports.readers.building import (
     TOTALS,
     Builder,
@@ -23,8 +24,6 @@ from webapp.interfaces.imports.readers.rows import (
     Row,
     inside,
     line_of,
-    model_of,
-    seed_of,
     source_files,
 )
 from webapp.interfaces.imports.readers.table_files import ParquetTable

@@ -16,8 +16,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, field_validator
 
-from webapp.interfaces.tracking.translate import param
-
 MAX_NAME_LENGTH = 250
 MAX_NAMES = 2000
 BATCH_ROWS, BATCH_VALUES = 1000, 50_000
@@ -193,9 +191,6 @@ class SourceKind:
 Item = TypeVar("Item")
 PART = 2**32  # rows of the second file of a run count on from here, of the third from twice as many
 TORN = "ends in the middle of a record, as after a crash; what is whole was read."
-MODEL_NAMES = (
-    "model_name_or_path", "model_name", "model", "actor_rollout_ref/model/path", "actor_rollout_ref.model.path",
-)  # fmt: skip
 MAX_LINE = 4 * 1024 * 1024
 
 
@@ -260,23 +255,6 @@ def broken_run(key: str, error: BadSource) -> FoundRun:
 def line_of(part: int, ordinal: int) -> int:
     """A row's position in a run of several files, which keeps the order of the files."""
     return part * PART + ordinal
-
-
-def model_of(config: Mapping[str, Any]) -> str:
-    """The model's name, where a configuration has it under a name that trainers use."""
-    for name in MODEL_NAMES:
-        value = param(config, name)
-        if isinstance(value, str):
-            return value
-    return ""
-
-
-def seed_of(config: Mapping[str, Any]) -> int | None:
-    value = config.get("seed")
-    try:
-        return int(str(value)) if value is not None and not isinstance(value, bool) else None
-    except ValueError:
-        return None
 
 
 def plain_value(text: str) -> Any:

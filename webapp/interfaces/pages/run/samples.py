@@ -298,6 +298,8 @@ def _changes(files: Sequence[SampleFile], file: SampleFile) -> Context:
         return {}
     pair = {each.step: each for each in SampleFile.objects.filter(pk__in=[file.pk, files[place - 1].pk])}
     found = changes(pair[files[place - 1].step], pair[file.step])
+    if found is None:
+        return {}
     lost = [_harmless(change) for change in found if change.after < change.before]
     won = [_harmless(change) for change in found if change.after > change.before]
     return {"lost": lost, "won": won, "compared_with": files[place - 1].step}

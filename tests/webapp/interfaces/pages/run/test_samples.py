@@ -4,6 +4,7 @@ import io
 import json
 import re
 
+from tests.launching import tracked_run
 from tests.webapp.interfaces.pages.reading import text_of
 from webapp.record.samples.store import keep
 
@@ -111,6 +112,17 @@ def test_what_changed_between_two_evaluations(ada, make_run):
     assert "1 prompt no longer solved" in page and "1 prompt now solved" in page
     assert "prompt=lost&amp;against=10" in page
     assert "went from solved to unsolved" not in page_of(ada, run, "?step=10")
+
+
+def test_of_a_table_of_others_nothing_is_said_that_it_does_not_tell(ada, user, project):
+    run = tracked_run(user=user, project=project)
+    for step in (10, 20):
+        put(run, step, [{"prompt": "1 + 1 =", "response": "2", "reward": 1.0}])
+    put(run, 20, [{"prompt": "1 + 1 =", "response": "", "reward": 0.0}], kind="train")
+
+    assert "went from solved to unsolved" not in page_of(ada, run)
+    page = page_of(ada, run, "?kind=train")
+    assert "No text." in page and "<span>not in the loss</span>" not in page
 
 
 def test_a_file_that_is_gone_is_said_and_the_history_stays(ada, make_run, settings):
