@@ -50,7 +50,7 @@ def test_no_more_than_the_limit_and_the_rest_says_what_it_waits_for(launch_one, 
     assert runs[2].state_reason == ""
 
 
-def test_a_nudge_for_a_late_run_does_not_overtake(launch_one, limit):
+def test_a_hint_for_a_late_run_does_not_overtake(launch_one, limit):
     limit(1)
     first, second, third = launch_one(seed=0), launch_one(seed=1), launch_one(seed=2, priority=2)
 
