@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.webapp.crashing import crash_fits_of
 from tests.webapp.interfaces.pages.copies import copies_of
+from tests.webapp.interfaces.pages.reading import text_of
 from webapp.record.runs.models import Run
 from webapp.record.savedviews.models import SavedView
 from webapp.science.curves.fitting import curve_of
@@ -23,7 +24,7 @@ def comparison_in(page, name="comparison"):
 def page_of(ada, **query):
     response = ada.get("/compare", query)
     assert response.status_code == 200
-    return response.content.decode()
+    return text_of(response)
 
 
 def test_nothing_chosen_says_how_to_choose(ada, make_run):
