@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from headroom.adapters import naming
 from headroom.adapters.naming import VERL_STEP, VERL_TOKENS, verl_seconds
+from headroom.values import MAX_STEP, MIN_STEP
 from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, PART, BadSource, Options, Row
 from webapp.interfaces.tracking.translate import TOTAL_FLOPS, TOTAL_TOKENS
 
@@ -23,7 +24,6 @@ TOTALS = {
 }
 Say = Callable[[str], None]
 Amounts = Mapping[str, float | None]
-MAX_STEP = 2**53  # read as a float
 MOST_NOTES = 20
 MOMENT_UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
 Rename = Callable[[str], str]
@@ -153,9 +153,22 @@ class Dialect:
     pass_rates: Collection[str] | None = None
     from_first_step: bool = True
     is_verl: bool = False
+    steps: tuple[int, int] = (0, 2**53)  # what is read as a float
 
 
+ANY_STEP = MIN_STEP, MAX_STEP  # of those whose steps are whole numbers of 64 bits
 OF_TRACKERS = Dialect()
+
+
+def _whole(value: Any) -> int | None:
+    """Exactly, where it is an integer or the text of one."""
+    try:
+        if isinstance(value, int) or str(value).strip().lstrip("-").isdecimal():
+            return None if isinstance(value, bool) else int(value)
+        number = float(value)
+        return int(number) if number.is_integer() else None
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 class Builder:
@@ -175,7 +188,7 @@ class Builder:
         if options.percent and "pass_rate" not in options.columns:
             raise BadSource(file, None, "Say which metric is the pass rate that is in percent.")
         self._most = 100.0 if options.percent else 1.0  # that a named pass rate can be
-        self._pass_rates = dialect.pass_rates
+        self._pass_rates, self._steps = dialect.pass_rates, dialect.steps
         self._names: dict[str, str] = {}
         self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
 
@@ -213,14 +226,12 @@ class Builder:
             raise self.bad(line, f"{error}.") from None
 
     def step(self, line: int, value: Any) -> int:
-        """Raises BadSource unless it is an integer from 0 on."""
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = -1.0
-        if isinstance(value, bool) or not number.is_integer() or not 0 <= number <= MAX_STEP:
-            raise self.bad(line, f"A step is an integer from 0 to {MAX_STEP}, not {shown(value)}.")
-        return int(number)
+        """Raises BadSource unless it is a whole number that can be a step of the source."""
+        least, most = self._steps
+        step = _whole(value)
+        if step is None or not least <= step <= most:
+            raise self.bad(line, f"A step is an integer from {least} to {most}, not {shown(value)}.")
+        return step
 
     def time(self, line: int, value: Any) -> datetime:
         """Raises BadSource for what is no moment."""

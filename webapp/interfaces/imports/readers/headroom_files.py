@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from webapp.base.formats import original
 from webapp.interfaces.exports.columns import ABOUT, OWN, RECORD, metric_of
 from webapp.interfaces.imports.readers.building import (
+    ANY_STEP,
     PASS_RATE,
     Builder,
     Dialect,
@@ -133,7 +134,7 @@ class File:
 
     def _builder(self, notes: list[str]) -> Builder:
         """Names are ours, and the pass rate is what is called so."""
-        return Builder(self.name, self.options, notes, Dialect(rename=str, pass_rates=()))
+        return Builder(self.name, self.options, notes, Dialect(rename=str, pass_rates=(), steps=ANY_STEP))
 
     def _entries(self, builder: Builder, position: Any = None) -> Iterator[Entry]:
         """Raises BadSource."""

@@ -18,6 +18,7 @@ import yaml
 from headroom.adapters import naming
 from headroom.configuration import model_of, seed_of
 from webapp.interfaces.imports.readers.building import (
+    ANY_STEP,
     Builder,
     Dialect,
     Rename,
@@ -104,6 +105,7 @@ class MlflowRun:
                 rename=self._rename,
                 devices=verl_devices(config),
                 pass_rates=only_pass_rates(self.metric_names),
+                steps=ANY_STEP,
             ),
         )
         points = heapq.merge(*self.histories(), key=lambda point: point[:3])

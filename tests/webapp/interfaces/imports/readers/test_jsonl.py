@@ -162,6 +162,15 @@ def test_our_journal_comes_back_as_it_was(tmp_path: Path) -> None:
     assert rows[3].metrics == {"eval/pass_rate": 0.03, "eval/pass_rate_stderr": 0.01, "reward/all/mean": 1}
 
 
+def test_our_own_steps_are_whole_numbers_of_64_bits(tmp_path: Path) -> None:
+    steps = (-3, 2**62 + 1, -(2**63))
+    lines = "".join(f'{{"step":{step},"metrics":{{"loss":1}},"compute":{{}}}}\n' for step in steps)
+
+    assert [row.step for row in rows_of("headroom", written(tmp_path, "a.jsonl", lines))] == [*steps]
+    error = broken("headroom", written(tmp_path, "b.jsonl", lines + lines.replace("-3", str(2**63))))
+    assert error.line == 4 and "A step is an integer" in error.reason
+
+
 def test_of_an_earlier_attempt_what_a_later_one_did_again_is_left_out(tmp_path: Path) -> None:
     (run,) = runs_of("headroom", journal(tmp_path / "metrics.jsonl", {1: range(5), 2: range(3, 6)})).values()
     rows = list(run.rows())
