@@ -253,28 +253,35 @@ def project_pieces(
             return forms.jsonl_pieces(found)
         return forms.pieces(form, OF_RUN, (_run_row(item) for item in found))
     columns, read, as_line, as_rows = _CONTENT[content]
+    said = _about_points if content == "curves" else about
     spans = ((run, spans_of(run, superseded=superseded)) for run in _runs(project, ids))
     if form == "jsonl":
         return forms.jsonl_pieces(
-            each for run, own in spans for each in _lines(run, own, read(run, own, metrics), as_line)
+            each
+            for run, own in spans
+            for each in _lines(said(run, own), run, read(run, own, metrics), as_line)
         )
-    rows = (row for run, own in spans for row in _rows(run, own, read(run, own, metrics), as_rows))
+    rows = (row for run, own in spans for row in _rows(said(run, own), run, read(run, own, metrics), as_rows))
     return forms.pieces(form, {"run": ColumnType.TEXT} | columns | {ABOUT: ColumnType.TEXT}, rows)
 
 
+def _about_points(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
+    """Points are what followed from what was said of the metrics: a percentage, say, is a share already."""
+    return about(run, spans) | {"meaning": {}}
+
+
 def _lines(
-    run: Run, spans: Sequence[Span], items: Iterator[Any], as_line: Callable[[Any], dict[str, Any]]
+    said: dict[str, Any], run: Run, items: Iterator[Any], as_line: Callable[[Any], dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     for place, item in enumerate(items):
-        said = {} if place else {ABOUT: about(run, spans)}
-        yield {"run": run.pk} | as_line(item) | said
+        yield {"run": run.pk} | as_line(item) | ({} if place else {ABOUT: said})
 
 
 def _rows(
-    run: Run, spans: Sequence[Span], items: Iterator[Any], as_rows: Callable[[Any], Iterator[Any]]
+    said: dict[str, Any], run: Run, items: Iterator[Any], as_rows: Callable[[Any], Iterator[Any]]
 ) -> Iterator[tuple[Any, ...]]:
     for place, row in enumerate(row for item in items for row in as_rows(item)):
-        yield (run.pk, *row, None if place else forms.as_json(about(run, spans)))
+        yield (run.pk, *row, None if place else forms.as_json(said))
 
 
 def _ids(project: Project, user: User | None, text: str) -> list[str]:

@@ -140,6 +140,20 @@ def test_what_the_metrics_of_a_run_mean(user: User, project: Project, shape: str
         assert found.meaning == {"pass_rate": "acc", "n_prompts": 100, "devices": 8}
 
 
+@pytest.mark.parametrize("shape", [*OF_RUN, *OF_PROJECT])
+def test_a_percentage_is_made_a_share_once(user: User, project: Project, shape: str) -> None:
+    run = tracked_run(user=user, project=project, name="elsewhere")
+    rates = [
+        record(step, step).model_dump() | {"metrics": {"eval/pass_rate": 10.0 * step}} for step in range(4)
+    ]
+    store_records(run, [Record(**one) for one in rates])
+    run = state_meaning(run, Meaning(percent=True), user=user)
+
+    (found,) = again(shape, b"".join((OF_RUN | OF_PROJECT)[shape](run)), user)
+
+    assert points_of(found, pass_rate_alone=True) == points_of(run, pass_rate_alone=True)
+
+
 @pytest.mark.parametrize("shape", OF_PROJECT)
 def test_a_project(runs: list[Run], user: User, shape: str) -> None:
     found = again(shape, b"".join(OF_PROJECT[shape](runs[0])), user)
