@@ -111,7 +111,7 @@ class Sending:
     def _keep(self, data: memoryview) -> None:
         if not self.parts or not self.parts[-1].is_ours:
             file = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=self._folder)  # noqa: SIM115 - closed once it is sent
-            self._add(_Part(file, 0, 0, is_ours=True))  # type: ignore[arg-type]
+            self._add(_Part(file, 0, 0, is_ours=True))
         part = self.parts[-1]
         part.file.seek(part.end)
         part.file.write(data)
