@@ -13,17 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from headroom.adapters.naming import MAX_SEED
+
 MOST_LISTED = 50_000  # of a list
 MOST_ITEMS = 1_000  # of an array; of a larger one its type and shape are kept
 MOST_CHARACTERS = 1_000  # of what is only known by its own words
 MOST_LEVELS = 50  # inside one another
 LARGEST_WHOLE = 2**63 - 1  # larger ones become text: databases and readers would round them
 LONGEST = {"name": 120, "task": 80, "model": 200}  # characters; the server's limits
-MAX_SEED = 2**31 - 1
-MODEL_NAMES = (
-    "model_name_or_path", "model_name", "model", "actor_rollout_ref/model/path", "actor_rollout_ref.model.path",
-    "_name_or_path",
-)  # fmt: skip  # under which trainers have it
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # where an object lies in memory
 _LOST = object()
 
@@ -154,25 +151,3 @@ def described(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def _whole(value: Any) -> int:
     """-1 for what is no whole number."""
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
-
-
-def entry(config: Mapping[str, Any], path: str) -> Any:
-    """One entry by its path, whether the configuration was logged flat (MLflow) or nested (trackio)."""
-    if path in config:
-        return config[path]
-    first, slash, rest = path.partition("/")
-    nested = config.get(first)
-    return entry(nested, rest) if slash and isinstance(nested, Mapping) else None
-
-
-def model_of(config: Mapping[str, Any]) -> str:
-    """The model's name, where a configuration has it under a name that trainers use."""
-    found = (entry(config, name) for name in MODEL_NAMES)
-    return next((name for name in found if name and isinstance(name, str)), "")
-
-
-def seed_of(config: Mapping[str, Any]) -> int | None:
-    """A whole number from 0, also as text; None for what is no seed."""
-    digits = str(config.get("seed")).strip().removesuffix(".0")
-    is_whole = digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_SEED))
-    return seed if is_whole and (seed := int(digits)) <= MAX_SEED else None

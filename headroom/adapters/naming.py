@@ -11,6 +11,11 @@ PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate
 SYSTEM = "system/"  # in front of what machines do, which is no metric of the training
 VERL_STEP, VERL_TOKENS = "timing_s/step", "perf/total_num_tokens"  # of one step: seconds, tokens
 VERL_BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
+MAX_SEED = 2**31 - 1
+MODEL_NAMES = (
+    "model_name_or_path", "model_name", "model", "actor_rollout_ref/model/path", "actor_rollout_ref.model.path",
+    "_name_or_path",
+)  # fmt: skip  # under which trainers have it
 
 TRL = {
     "reward": "train/reward",
@@ -111,3 +116,25 @@ def names_for(name: str) -> list[str]:
 def originals_of(name: str) -> list[str]:
     """What trainers call the metric that has this name here."""
     return [original for original, ours in RENAMED.items() if ours == name]
+
+
+def entry(config: Mapping[str, Any], path: str) -> Any:
+    """One entry by its path, whether the configuration was logged flat (MLflow) or nested (trackio)."""
+    if path in config:
+        return config[path]
+    first, slash, rest = path.partition("/")
+    nested = config.get(first)
+    return entry(nested, rest) if slash and isinstance(nested, Mapping) else None
+
+
+def model_of(config: Mapping[str, Any]) -> str:
+    """The model's name, where a configuration has it under a name that trainers use."""
+    found = (entry(config, name) for name in MODEL_NAMES)
+    return next((name for name in found if name and isinstance(name, str)), "")
+
+
+def seed_of(config: Mapping[str, Any]) -> int | None:
+    """A whole number from 0, also as text; None for what is no seed."""
+    digits = str(config.get("seed")).strip().removesuffix(".0")
+    is_whole = digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_SEED))
+    return seed if is_whole and (seed := int(digits)) <= MAX_SEED else None

@@ -12,11 +12,13 @@ from headroom.adapters.naming import (
     VERL_PASS_RATE,
     VERL_STEP,
     VERL_TOKENS,
+    entry,
+    model_of,
     name_of_transformers,
     name_of_verl,
+    seed_of,
     verl_seconds,
 )
-from headroom.configuration import entry, model_of, seed_of
 
 TRANSFORMERS, VERL = "transformers", "verl"
 PASS_RATE = "eval/pass_rate"

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from headroom.configuration import model_of, seed_of
+from headroom.adapters.naming import model_of, seed_of
 from observability import tracing
 from observability.context import bound
 from stack import environment

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from headroom.adapters import naming
 from headroom.adapters.naming import VERL_STEP, VERL_TOKENS, verl_seconds
-from headroom.values import MAX_STEP, MIN_STEP
+from training.records import MAX_STEP, MIN_STEP
 from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, PART, BadSource, Options, Row
 from webapp.interfaces.tracking.translate import TOTAL_FLOPS, TOTAL_TOKENS
 

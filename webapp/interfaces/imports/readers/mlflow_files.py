@@ -16,7 +16,7 @@ from urllib.parse import quote
 import yaml
 
 from headroom.adapters import naming
-from headroom.configuration import model_of, seed_of
+from headroom.adapters.naming import model_of, seed_of
 from webapp.interfaces.imports.readers.building import (
     ANY_STEP,
     Builder,

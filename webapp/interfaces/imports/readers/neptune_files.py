@@ -7,8 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headroom.adapters.naming import VERL_BESIDE, VERL_STEP, VERL_TOKENS
-from headroom.configuration import model_of, seed_of
+from headroom.adapters.naming import VERL_BESIDE, VERL_STEP, VERL_TOKENS, model_of, seed_of
 from webapp.interfaces.imports.readers.building import (
     TOTALS,
     Builder,

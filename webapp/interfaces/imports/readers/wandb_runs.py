@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headroom.configuration import model_of, seed_of
+from headroom.adapters.naming import model_of, seed_of
 from webapp.interfaces.imports.readers.building import Builder, Dialect, numbers
 from webapp.interfaces.imports.readers.framing import WandbRecord, messages, wandb_records
 from webapp.interfaces.imports.readers.rows import (
