@@ -486,6 +486,7 @@ SILENT = {
         "resolved_config": "reads",
         "objections": "reads",
         "job_spec": "the worker's part of a launch, which is told",
+        "said_in": "reads",
     },
     "webapp.record.evaluations.services": {
         "checkpoints_by_step": "reads",

@@ -149,7 +149,7 @@ def test_an_overrun_budget_that_is_to_warn_is_said_once(make_run, set_policy, us
     (action,) = act_on(run.pk)
 
     assert (action.action, state(run)) == ("warn", "running")
-    assert "Warned <time" in acted(run)
+    assert "Warned <time" in " ".join(acted(run).split())
     assert "(attempt 1): 17.0 of 16.0 device-hours are spent" in acted(run)
     assert "goes on (budget overrun): 17.0 of 16.0" in Notice.objects.get(user=user, kind="policy").text
     assert Event.objects.filter(verb="run.warned_by_policy").count() == 1
