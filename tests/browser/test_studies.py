@@ -107,6 +107,8 @@ def test_a_base_chosen_before_the_scripts_are_there_brings_its_alternatives(
     page.route("**/htmx-2.min*.js", lambda route: held.append(route))
     page.goto("/studies/new", wait_until="commit")
     page.locator("#id_recipe").select_option("tiny-minimax")
+    while not held:  # the form may be there before the browser has asked for the script
+        page.wait_for_timeout(20)
 
     with page.expect_response(
         lambda found: "/studies/new?" in found.url and "recipe=tiny-minimax" in found.url
