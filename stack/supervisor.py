@@ -193,7 +193,7 @@ class Supervisor:
             raise StackError(str(error)) from error
         if password:  # at once: what comes next may fail or be stopped, and nobody would ever see it
             self._say(f"first account: {self.username}, password {password}")
-            self._say("(shown once; change it with: python manage.py changepassword admin)")
+            self._say(f"(shown once; change it with: python manage.py changepassword {self.username})")
 
     def _launch(self, part: Part) -> None:
         self.parts.append(part)
