@@ -69,17 +69,21 @@ def recipe_of(folder: Path, args: argparse.Namespace, head: str) -> Any:
     )
 
 
-def send(folder: str, address: str) -> None:
-    """The trainer's side, in a process of its own: sends the weights of a folder twice, prints seconds of each."""
+def weights_of(folder: str | Path) -> list[tuple[str, Any]]:
+    """(name, tensor) of a folder's weights, in bfloat16 on the CPU, without the head, which is tied."""
     import torch
     from transformers import AutoModelForCausalLM
 
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    return [(name, value) for name, value in model.state_dict().items() if name != "lm_head.weight"]
+
+
+def send(folder: str, address: str) -> None:
+    """The trainer's side, in a process of its own: sends the weights of a folder twice, prints seconds of each."""
     from training.addresses import Group
     from training.broadcast import Meeting, Sender
 
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    model.cuda()
-    named = [(name, value) for name, value in model.state_dict().items() if name != "lm_head.weight"]
+    named = [(name, value.cuda()) for name, value in weights_of(folder)]
     sender = Sender(Meeting(address, listens=True), Group(1, 2), "cuda:0")
     for _ in range(2):
         began = time.perf_counter()
@@ -116,29 +120,10 @@ async def measure(shape: str, head: str, args: argparse.Namespace, folder: Path)
     found["tokens_s"], completions = await tokens_a_second()
     sample = [(requests[i].tokens, completions[i]) for i in range(0, args.requests, args.requests // 8)]
 
-    import torch
-    from transformers import AutoModelForCausalLM
+    for name, value in gap_to_trainer(folder, recipe, sample).items():
+        found[name] = value
 
-    from training.trainer.network import Networks, load_network
-
-    networks = Networks(load_network(folder, "cuda"), None, recipe)
-    with torch.no_grad():
-        gaps = []
-        for prompt, completion in sample:
-            tokens = torch.tensor([prompt + completion.tokens], device="cuda")
-            logp, _, _ = networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool))
-            there = torch.tensor(completion.logp, device="cuda")
-            gaps.append((logp[0, len(prompt) - 1 :] - there).abs())
-    gap = torch.cat(gaps)
-    found |= {
-        "gap_mean": gap.mean().item(),
-        "gap_p99": gap.quantile(0.99).item(),
-        "gap_max": gap.max().item(),
-    }
-    del networks
-
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    named = [(name, value) for name, value in model.state_dict().items() if name != "lm_head.weight"]
+    named = weights_of(folder)
     weights = pack(named)
     found["weights_gib"] = sum(value.nbytes for _, value in named) / 2**30
     running = asyncio.ensure_future(tokens_a_second())
@@ -169,6 +154,28 @@ async def measure(shape: str, head: str, args: argparse.Namespace, folder: Path)
     sender.wait()
     engine.shutdown()
     return found
+
+
+def gap_to_trainer(folder: Path, recipe: Any, sample: list[tuple[list[int], Any]]) -> dict[str, float]:
+    """Of (prompt, completion) pairs, over the completions' tokens."""
+    import torch
+
+    from training.trainer.network import Networks, load_network
+
+    networks = Networks(load_network(folder, "cuda"), None, recipe)
+    gaps = []
+    with torch.no_grad():
+        for prompt, completion in sample:
+            tokens = torch.tensor([prompt + completion.tokens], device="cuda")
+            logp, _, _ = networks(tokens, torch.ones_like(tokens[:, 1:], dtype=torch.bool))
+            there = torch.tensor(completion.logp, device="cuda")
+            gaps.append((logp[0, len(prompt) - 1 :] - there).abs())
+    gap = torch.cat(gaps)
+    return {
+        "gap_mean": gap.mean().item(),
+        "gap_p99": gap.quantile(0.99).item(),
+        "gap_max": gap.max().item(),
+    }
 
 
 def main() -> None:
