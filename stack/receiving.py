@@ -230,10 +230,12 @@ class Source:
 
     def rest(self) -> bytes:
         """What came behind the request that was answered: the beginning of the next one."""
-        here, self._at_hand = self._at_hand, None
-        data = self._head
-        self._head = b""
-        if here is not None:
-            data += here.body.read() if here.body is not None else b""
-            here.close()
+        here = self._at_hand
+        data = here.body.read() if here and here.body is not None else b""
+        self.close()
         return data
+
+    def close(self) -> None:
+        if self._at_hand is not None:
+            self._at_hand.close()
+        self._at_hand, self._head = None, b""

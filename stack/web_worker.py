@@ -196,14 +196,12 @@ class Worker(ThreadWorker):
         self._close(conn)
 
     def _end_request(self, conn: TConn, fs: futures.Future[Any]) -> None:
-        rest = conn.parser.unreader.take_buffered() + conn.source.rest()
-        stays = not fs.cancelled() and fs.exception() is None and fs.result()
-        if stays and rest:
-            self._receive(conn, rest)
-        elif stays:
-            super().finish_request(conn, fs)
-        else:
+        if fs.cancelled() or fs.exception() is not None or not fs.result():
             self._close_gracefully(conn)
+        elif rest := conn.parser.unreader.take_buffered() + conn.source.rest():
+            self._receive(conn, rest)
+        else:
+            super().finish_request(conn, fs)
 
     def _close_gracefully(self, conn: TConn) -> None:
         """Say that the answer has ended, and wait in the event loop until the client has it: what closes at once may
@@ -272,7 +270,7 @@ class Worker(ThreadWorker):
         if answer:
             _send(conn.sock, answer)
         self.nr_conns -= 1
-        conn.source.rest()
+        conn.source.close()
         conn.close()
 
 
