@@ -2,9 +2,9 @@
 
     .venv/bin/python -m benchmarks.bench_slow_clients [--slow 300] [--repeats 200]
 
-First gunicorn's own threaded worker, the baseline, then ours. A third of the slow clients send a head, a third a body
-of 64 kB to the sign-in, a third say nothing; each sends a byte a second. Goal: p95 within twice the quiet one. Memory
-is that of the web server's processes together (resident).
+First gunicorn's own threaded worker, the baseline, then ours. Of the slow clients as many send a head, a body of 64 kB
+to the sign-in, a body in chunks to the imports, or nothing; each sends a byte a second. Goal: p95 within twice the
+quiet one. Memory is that of the web server's processes together (resident).
 """
 
 import argparse
@@ -30,6 +30,7 @@ BEGINNINGS = (
     b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
     b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
     b"Content-Length: 64000\r\n\r\n",
+    b"POST /imports/new HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n",
     b"",
 )
 WORKERS = {"gunicorn's own (baseline)": "gthread", "ours": "stack.web_worker.Worker"}
@@ -103,7 +104,7 @@ def _drip(host: str, port: int, count: int, ended: threading.Event) -> None:
                 if one is None:
                     one = slow[i] = socket.create_connection((host, port), timeout=1)
                     one.sendall(BEGINNINGS[i % len(BEGINNINGS)])
-                elif i % len(BEGINNINGS) < 2:
+                elif BEGINNINGS[i % len(BEGINNINGS)]:
                     one.sendall(b"x")
             except OSError:
                 slow[i] = None

@@ -1,12 +1,13 @@
 """gunicorn's threaded worker, which takes a thread for a request once it has arrived.
 
 gunicorn's own takes the thread with the first byte: a few clients that send slowly hold all of them. Here the worker's
-event loop receives (`stack.receiving`), and requests that are whole go to the threads. Bodies longer than those of a
-batch of records are uploads of files: a thread reads them as they come, at most half of the threads at a time. What a
-client does not take at once of its answer the event loop sends as well (`stack.sending`).
+event loop receives (`stack.receiving`), and requests that are whole go to the threads; those that are longer than a
+batch of records are uploads of files, and take half of the threads at most. What a client does not take at once of its
+answer the event loop sends as well (`stack.sending`).
 """
 
 import json
+import os
 import resource
 import selectors
 import socket
@@ -21,20 +22,21 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from stack.environment import home
-from stack.receiving import Receiving, Source
+from stack.receiving import MOST_BODY, Broken, NotArrived, Receiving, Source
 from stack.sending import Sending
 
 PIECE = 64 * 1024  # bytes read at a time
-MOST_ON_DISK = 256 * 1024 * 1024  # of bodies that are being received
+MOST_ON_DISK = 256 * 1024 * 1024  # of bodies of which the application was not asked
+LEAST_FREE = 1024 * 1024 * 1024  # of the disk, whatever the application allowed
 LINGER_SECONDS = (
     1.0  # for the end of an answer; and, when the worker stops, for a request that may be under way
 )
 LOOK_SECONDS = 0.5  # between two looks for what is too late
-MOST_WAITING = 32  # uploads that wait for a thread
 SPARE_FILES = 200  # descriptors for all else than connections
 TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 FOR_PROGRAMS = b"/api/"
+BAD = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -70,18 +72,21 @@ class Worker(ThreadWorker):
         self.nr_conns += 1
         conn = TConn(self.cfg, client, address, listener.getsockname())
         conn.sock = Sending(client, self.waits, str(self.folder))
-        conn.source = Source(client)
+        conn.source = Source()
         conn.parser = RequestParser(self.cfg, conn.source, address)
         conn.initialized = True
         self._receive(conn)
 
     def _receive(self, conn: TConn, first: bytes = b"") -> None:
         """Gather the next request of a connection, of which `first` is there already."""
-        conn.sock.setblocking(False)
-        self.receiving[conn] = Receiving(str(self.folder))
-        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._readable, conn))
+        self._listen(conn, Receiving(str(self.folder)))
         if first:
             self._take(conn, first)
+
+    def _listen(self, conn: TConn, received: Receiving) -> None:
+        conn.sock.setblocking(False)
+        self.receiving[conn] = received
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._readable, conn))
 
     def _readable(self, conn: TConn, sock: socket.socket) -> None:
         try:
@@ -97,15 +102,14 @@ class Worker(ThreadWorker):
 
     def _take(self, conn: TConn, data: bytes) -> None:
         received = self.receiving[conn]
-        had_head = received.length is not None
         try:
             received.take(data)
+        except Broken:
+            return self._drop(conn, BAD)
         except OSError as error:
             self.log.error("a request could not be received: %s", error)
             return self._drop(conn, BUSY)
-        if not had_head and sum(each.on_disk for each in self.receiving.values()) > MOST_ON_DISK:
-            return self._drop(conn, BUSY)
-        if received.is_whole:
+        if received.is_ready:
             self._hand_over(conn)
         elif received.expects:
             received.expects = False
@@ -116,15 +120,17 @@ class Worker(ThreadWorker):
         self.poller.unregister(conn.sock)
         received = self.receiving.pop(conn)
         conn.source.give(received)
-        if not received.is_long:
+        if received.is_whole and received.received > MOST_BODY:
+            self.waiting.append(conn)
+            self._begin_long_ones()
+        else:
             self.enqueue_req(conn)
-        elif len(self.long_ones) < max(1, self.cfg.threads // 2):
+
+    def _begin_long_ones(self) -> None:
+        while self.waiting and len(self.long_ones) < max(1, self.cfg.threads // 2):
+            conn = self.waiting.popleft()
             self.long_ones.add(conn)
             self.enqueue_req(conn)
-        elif len(self.waiting) < MOST_WAITING:
-            self.waiting.append(conn)
-        else:
-            self._close(conn, BUSY)
 
     def on_client_socket_readable(self, conn: TConn, client: socket.socket) -> None:
         """A kept connection: its next request begins."""
@@ -136,14 +142,16 @@ class Worker(ThreadWorker):
     def handle(self, conn: TConn) -> Any:
         """In a thread."""
         self.here.is_for_programs = conn.source.begins_with(FOR_PROGRAMS)
-        return super().handle(conn)
+        try:
+            return super().handle(conn)
+        except NotArrived:
+            return NotArrived
 
     def handle_request(self, req: Any, conn: TConn) -> Any:
-        """gunicorn ends a connection of whose body more than a little was left unread: here all of it has arrived."""
-        stays = super().handle_request(req, conn)
-        if stays and conn not in self.long_ones:
-            conn.parser.finish_body()
-        return stays
+        """gunicorn ends a connection of whose body more than a little was left unread, which may have arrived."""
+        if not conn.source.is_whole:
+            req.force_close()
+        return super().handle_request(req, conn) and conn.parser.finish_body()
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """What gunicorn itself refuses (a head that is too long, or none) is JSON where programs ask."""
@@ -159,13 +167,13 @@ class Worker(ThreadWorker):
         return None
 
     def finish_request(self, conn: TConn, fs: futures.Future[Any]) -> None:
-        if conn in self.long_ones:
-            self.long_ones.discard(conn)
-            if self.waiting:
-                following = self.waiting.popleft()
-                self.long_ones.add(following)
-                self.enqueue_req(following)
-        if conn.sock.parts and not fs.cancelled() and fs.exception() is None:
+        self.long_ones.discard(conn)
+        self._begin_long_ones()
+        is_answered = not fs.cancelled() and fs.exception() is None
+        if is_answered and fs.result() is NotArrived:
+            conn.parser = RequestParser(self.cfg, conn.source, conn.client)
+            self._listen(conn, conn.source.take_back())
+        elif conn.sock.parts and is_answered:
             conn.sock.setblocking(False)
             self.sending[conn] = fs
             self.poller.register(conn.sock, selectors.EVENT_WRITE, partial(self._writable, conn))
@@ -188,14 +196,12 @@ class Worker(ThreadWorker):
         self._close(conn)
 
     def _end_request(self, conn: TConn, fs: futures.Future[Any]) -> None:
-        rest = conn.parser.unreader.take_buffered() + conn.source.rest()
-        stays = not fs.cancelled() and fs.exception() is None and fs.result()
-        if stays and rest:
-            self._receive(conn, rest)
-        elif stays:
-            super().finish_request(conn, fs)
-        else:
+        if fs.cancelled() or fs.exception() is not None or not fs.result():
             self._close_gracefully(conn)
+        elif rest := conn.parser.unreader.take_buffered() + conn.source.rest():
+            self._receive(conn, rest)
+        else:
+            super().finish_request(conn, fs)
 
     def _close_gracefully(self, conn: TConn) -> None:
         """Say that the answer has ended, and wait in the event loop until the client has it: what closes at once may
@@ -233,6 +239,8 @@ class Worker(ThreadWorker):
         self.looked_at = now
         for conn in [conn for conn, each in self.receiving.items() if self._is_late(each, now)]:
             self._drop(conn, TIMEOUT if self.receiving[conn].has_begun else b"")
+        while crowd := self._crowd():
+            self._drop(min(crowd, key=lambda conn: self.receiving[conn].rate(now)), BUSY)
         for conn in [conn for conn in self.sending if conn.sock.deadline() < now]:
             self._stop_sending(conn)
         for conn in [conn for conn, until in self.closing.items() if until < now]:
@@ -241,6 +249,16 @@ class Worker(ThreadWorker):
     def _is_late(self, received: Receiving, now: float) -> bool:
         is_idle = not self.alive and not received.has_begun and now - received.began > LINGER_SECONDS
         return is_idle or received.deadline() < now
+
+    def _crowd(self) -> list[TConn]:
+        """Of whose bodies there is too much on the disk: the slowest of them has to go."""
+        on_disk = {conn: each for conn, each in self.receiving.items() if each.on_disk}
+        allowed = [conn for conn, each in on_disk.items() if each.was_asked]
+        disk = os.statvfs(self.folder)
+        if allowed and disk.f_bavail * disk.f_frsize < LEAST_FREE:
+            return allowed
+        others = {conn: each.on_disk for conn, each in on_disk.items() if not each.was_asked}
+        return list(others) if sum(others.values()) > MOST_ON_DISK else []
 
     def _drop(self, conn: TConn, answer: bytes = b"") -> None:
         """End a connection whose request is not whole."""
@@ -252,7 +270,7 @@ class Worker(ThreadWorker):
         if answer:
             _send(conn.sock, answer)
         self.nr_conns -= 1
-        conn.source.rest()
+        conn.source.close()
         conn.close()
 
 

@@ -2,6 +2,8 @@
 // it cannot draw, and what a text could hide or spoil the page with, stays as it was written.
 const MOST = 2000; // characters of a formula
 const MOST_DRAWN = 500; // of one text
+const MOST_NODES = 10000; // of all formulas of one text as they are drawn, and
+const DEEPEST = 100; // how deep they may lie in each other: more of them hold up the page, or end it
 const DELIMITER = /\\[()[\]]|\\[\s\S]|\$\$?/g;
 const CLOSES = { "\\(": "\\)", "\\[": "\\]", "$$": "$$", $: "$" };
 // Links, pictures, HTML and definitions, which grow without bound; and what makes text unseen or moves it elsewhere:
@@ -33,26 +35,37 @@ function isInline(tex, after) {
   return !/^\s|\s$|\n/.test(tex) && !/\d/.test(after ?? "");
 }
 
-/** A node with the formula, or null where it is to stay text. */
+/** A node with the formula, or null where it is to stay text; and what it has cost, in nodes. */
 function drawn({ tex, alone }) {
-  if (REFUSED.test(tex)) return null;
+  const refused = { node: null, cost: tex.length };
+  if (REFUSED.test(tex)) return refused;
   const node = document.createElement("span");
   node.className = alone ? "formula alone" : "formula";
   node.title = tex;
   try {
     window.katex.render(tex, node, { ...KATEX, displayMode: alone });
   } catch {
-    return null;
+    return refused;
   }
-  return node;
+  let [cost, depth] = [0, 0];
+  for (let level = [node]; level.length; level = level.flatMap(({ children }) => [...children])) {
+    cost += level.length;
+    depth += 1;
+  }
+  return { node: depth > DEEPEST ? null : node, cost };
 }
 
 /** Draw the formulas of a text; what each stands for is kept in `kept`: node -> fragment. */
 function draw(text, kept) {
-  const formulas = formulasOf(text.textContent).slice(0, MOST_DRAWN);
-  for (const formula of formulas.reverse()) {
-    const node = drawn(formula);
-    if (!node) continue;
+  const nodes = new Map();
+  let left = MOST_NODES;
+  for (const formula of formulasOf(text.textContent).slice(0, MOST_DRAWN)) {
+    const { node, cost } = drawn(formula);
+    left -= cost;
+    if (left < 0) break;
+    if (node) nodes.set(formula, node);
+  }
+  for (const [formula, node] of [...nodes].reverse()) {
     const range = rangeOf(text, formula.first, formula.end);
     if (range.cloneContents().querySelector("mark")) node.classList.add("final");
     kept.set(node, range.extractContents());
@@ -103,7 +116,10 @@ function start() {
     if (!inView.length) return;
     inView.forEach((text) => seen.unobserve(text));
     await (katex ??= loaded(toggle.dataset));
-    if (toggle.ariaPressed === "true") inView.forEach((text) => draw(text, kept));
+    for (const text of inView) {
+      if (toggle.ariaPressed === "true") draw(text, kept);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
   }, { rootMargin: "200px" });
   const drawAll = () => some.forEach((text) => seen.observe(text));
   // How wide a formula is shows once its fonts are there.

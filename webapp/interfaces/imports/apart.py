@@ -22,7 +22,11 @@ from django.conf import settings
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Preview, Row
 
 LOOK_SECONDS = 5  # of CPU: for the beginning of a file, while somebody waits
-READ_SECONDS = 600  # for all of it, by a worker
+LEAST_READ_SECONDS, MOST_READ_SECONDS = (
+    60,
+    600,
+)  # for all of it, by a worker: while it reads no other import goes on
+BYTES_A_SECOND = 1_000_000  # that the slowest reader reads
 WALL_FACTOR = 6  # how much longer the clock may run on a busy machine
 MOST_RUNS = 1000
 START_SECONDS = 60  # of the process that forks readers, on a busy machine
@@ -159,9 +163,16 @@ def preview(kind: str, path: Path, options: Options) -> Preview:
         return Preview(**talk.next()["end"])
 
 
+def read_seconds(path: Path) -> int:
+    """Of CPU, that reading a file or folder may take, by its size."""
+    files = path.rglob("*") if path.is_dir() else (path,)
+    size = sum(file.lstat().st_size for file in files)
+    return min(MOST_READ_SECONDS, LEAST_READ_SECONDS + size // BYTES_A_SECOND)
+
+
 def unpacked(archive: Path, into: Path, *, max_bytes: int) -> Path:
     """As `readers.archives.unpacked`."""
-    with _conversation(archive, "unpack", READ_SECONDS, into=str(into), max_bytes=max_bytes) as talk:
+    with _conversation(archive, "unpack", read_seconds(archive), into=str(into), max_bytes=max_bytes) as talk:
         talk.next()
     return into
 
@@ -170,7 +181,7 @@ def unpacked(archive: Path, into: Path, *, max_bytes: int) -> Path:
 def read(kind: str, path: Path, options: Options) -> Iterator[list[FoundRun]]:
     """As `readers.kinds.read`; of more than MOST_RUNS runs one more than that. Their rows can be read inside."""
     more = {"kind": kind, "options": options.model_dump(mode="json"), "most_runs": MOST_RUNS}
-    with _conversation(path, "read", READ_SECONDS, **more) as talk:
+    with _conversation(path, "read", read_seconds(path), **more) as talk:
         found = talk.next()["runs"]
         yield [_run(talk, number, about) for number, about in enumerate(found)]
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection, transaction
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.base.claims import CLAIM, is_free, take_turns
@@ -80,10 +81,14 @@ def is_waiting(now: datetime) -> Q:
 
 @transaction.atomic
 def claim_next() -> Claim | None:
-    """The import whose last turn is the longest ago. None where none waits, or `IMPORTS_AT_ONCE` are read already."""
+    """The next import: of the user whose last turn is the longest ago, so that many imports of one hold up none of
+    another; of theirs, again, that whose turn it is. None where none waits, or `IMPORTS_AT_ONCE` are read already."""
     take_turns("imports")  # two workers cannot both see room for one more
     now = timezone.now()
-    found = _waiting(now).order_by(F("turn_at").asc(nulls_first=True), "created_at").first()
+    turns = Import.objects.filter(user=OuterRef("user")).order_by().values("user")
+    users_turn = Coalesce(Subquery(turns.annotate(last=Max("turn_at")).values("last")), "turn_at")
+    order = [F(name).asc(nulls_first=True) for name in ("users_turn", "turn_at")]
+    found = _waiting(now).annotate(users_turn=users_turn).order_by(*order, "created_at").first()
     if found is None:
         return None
     claim = Claim(found, secrets.token_hex(8))

@@ -88,28 +88,6 @@ def test_a_body_that_breaks_off_is_not_kept(writer, tracked, problem):
     assert answer.status_code == 400 and not tracked.artifacts.exists()
 
 
-def test_chunks_that_break_off_are_not_kept(writer, tracked, problem):
-    class Broken(io.BytesIO):
-        def read(self, size=-1):
-            raise OSError("no more data")
-
-    answer = writer._client.generic(
-        "PUT", f"/api/v1/runs/{tracked.pk}/artifacts/a", b"", content_type="text/plain",
-        HTTP_TRANSFER_ENCODING="chunked", **{"wsgi.input": Broken()},
-    )  # fmt: skip
-
-    assert problem(answer)[0] == 400 and not tracked.artifacts.exists()
-
-
-def test_what_comes_in_chunks_is_read_from_the_server(writer, tracked):
-    answer = writer._client.generic(
-        "PUT", f"/api/v1/runs/{tracked.pk}/artifacts/a", b"", content_type="text/plain",
-        HTTP_TRANSFER_ENCODING="chunked", **{"wsgi.input": io.BytesIO(b"12345")},
-    )  # fmt: skip
-
-    assert answer.json()["size"] == 5
-
-
 def test_a_file_is_deleted(writer, reader, tracked, problem):
     put(writer, tracked, "a/b", b"x")
 

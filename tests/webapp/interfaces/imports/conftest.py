@@ -87,9 +87,14 @@ def begin(user: User, project: Project) -> Callable[..., Import]:
     """begin("a 1 0.5", kind="lines", ...options): an import of this content that waits for its turn."""
 
     def make(
-        content: str | bytes, *, kind: str = "lines", name: str = "metrics.lines", **options: object
+        content: str | bytes,
+        *,
+        kind: str = "lines",
+        name: str = "metrics.lines",
+        by: User = user,
+        **options: object,
     ) -> Import:
         asked = asked_of(kind, options)
-        return begin_import(user=user, project=project, asked=asked, files=[upload(content, name)])
+        return begin_import(user=by, project=project, asked=asked, files=[upload(content, name)])
 
     return make

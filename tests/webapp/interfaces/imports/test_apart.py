@@ -131,6 +131,14 @@ def test_a_child_gets_no_more_than_its_limits(greedy):
     )
 
 
+@pytest.mark.parametrize(("megabytes", "seconds"), [(0, 60), (100, 160), (2000, 600)])
+def test_the_time_to_read_is_in_proportion_to_the_file(tmp_path, megabytes, seconds):
+    with (tmp_path / "a.csv").open("wb") as file:
+        file.truncate(megabytes * 1_000_000)
+
+    assert apart.read_seconds(tmp_path / "a.csv") == apart.read_seconds(tmp_path) == seconds
+
+
 def test_a_child_that_is_killed_is_said_to_have_broken(tmp_path):
     """At the time when it has said its runs, and before it says their rows."""
     (tmp_path / "a.csv").write_text("step,loss\n1,2\n" * 10)

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from tests.launching import tracked_run
+from tests.members import member
 from tests.webapp.interfaces.imports.conftest import Killed, upload
 from tests.webapp.interfaces.imports.readers.test_trackers import event_file, scalar
 from tests.webapp.reporting.alerts.data import make_rule
@@ -234,6 +235,14 @@ def test_a_long_import_gives_others_their_turn(begin):
         pass
     assert set(Import.objects.values_list("state", flat=True)) == {State.FINISHED}
     assert Record.objects.count() == 2 * rows + 3
+
+
+def test_many_imports_of_one_user_hold_up_none_of_another(begin, project):
+    for source in "abc":
+        begin(TWO, source=source)
+    begin(TWO, source="other", by=member("bob", project=project))
+
+    assert [take_turn().source for _ in range(4)] == ["a", "other", "b", "c"]
 
 
 def test_metrics_that_somebody_ignores_are_left_out(begin):

@@ -1,8 +1,9 @@
 """A server of MLflow, asked over its REST interface; calls leave by `webapp.base.outbound`, which checks where to."""
 
 import base64
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options
 
 API = "/api/2.0/mlflow/"
 TIMEOUT_S = 60.0
+TURN_S = 600.0  # of all calls of one reading: while it lasts no other import goes on
 MAX_ANSWER = 64 * 1024 * 1024
 CLIENT = outbound.Client(max_bytes=MAX_ANSWER)
 MAX_RUNS = 10_000
@@ -38,6 +40,7 @@ class Server:
     address: str
     options: Options
     client: outbound.Client
+    until: float = field(default_factory=lambda: time.monotonic() + TURN_S)
 
     def experiments(self) -> dict[str, str]:
         """Id -> name of those that are asked for."""
@@ -117,6 +120,8 @@ class Server:
         raise BadSource(self.address, None, f"The answer of {path} has no end.")
 
     def _ask(self, method: str, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        if time.monotonic() >= self.until:
+            raise BadSource(self.address, None, "The server answers too slowly.")
         url = f"{self.address}{API}{path}"
         send = {"json": asked} if method == "POST" else {}
         if method == "GET":

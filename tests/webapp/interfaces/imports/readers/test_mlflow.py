@@ -23,6 +23,7 @@ from tests.webapp.interfaces.imports.readers.reading import (
     runs_of,
     written,
 )
+from webapp.interfaces.imports.readers import mlflow_server
 from webapp.interfaces.imports.readers.kinds import guess_kind, read
 from webapp.interfaces.imports.readers.rows import BadSource, Options, ServerOptions
 
@@ -129,6 +130,13 @@ def test_other_answers(server: Recorded, status: int, body: bytes, reason: str) 
     with pytest.raises(BadSource, match=reason) as caught:
         read("mlflow-server", server.address, Options())
     assert caught.value.file == server.address
+
+
+def test_a_server_that_drips_holds_up_nobody_for_long(server: Recorded) -> None:
+    slow = mlflow_server.Server(server.address, Options(), mlflow_server.CLIENT, until=time.monotonic())
+    with pytest.raises(BadSource, match="too slowly"):
+        slow.experiments()
+    assert not server.asked
 
 
 @pytest.mark.parametrize(
