@@ -65,7 +65,12 @@ ALL_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "tensor and expert": ("mixture", layout(4, tensor=2, expert=2), {}),
     "context and expert": ("mixture", layout(4, context=2, expert=4), SMALL_PASSES),
 }
-SHORT = ("packed", "tensor, recomputed", "context", "expert")  # each way of dividing; two of them at once: long form
+SHORT = (
+    "packed",
+    "tensor, recomputed",
+    "context",
+    "expert",
+)  # each way of dividing; two of them at once: long form
 CASES = {case: of for case, of in ALL_CASES.items() if IS_DEEP or case in SHORT}
 BATCHES = [a_batch(1), a_batch(2).of(np.array([0]))]  # of a single row: some ranks have none
 
