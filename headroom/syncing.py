@@ -79,9 +79,9 @@ def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
 
 
 def _look_for(run_id: str, server: Server) -> None:
-    """A sender would try until its time is over. Raises ServerError where nobody answers, or not for this run."""
+    """A sender would try until its time is over. Raises ServerError where nobody answers, or there is no such run."""
     try:
-        server.send_records(run_id, [])
+        server.ask("GET", f"runs/{run_id}")
     except ServerError as error:
-        if error.status is None or not error.passing:
+        if error.status in (None, 404):
             raise

@@ -207,7 +207,9 @@ def report_started(
         started_at=at, resumed_from_step=resumed_from_step, device=device
     )
     started = min(run.started_at or at, at)
-    moved = move(run, State.RUNNING, attempt=attempt, part=DRIVER, started_at=started, heartbeat_at=now)
+    moved = time is None and move(  # what is told later is no sign of life
+        run, State.RUNNING, attempt=attempt, part=DRIVER, started_at=started, heartbeat_at=now
+    )
     if fresh:
         refit = {"refit_wanted_at": now, "alarms_wanted_at": now} if attempt > 1 else {}
         bump(run.pk, started_at=started, heartbeat_at=now, **refit)

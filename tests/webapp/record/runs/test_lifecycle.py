@@ -426,6 +426,10 @@ def test_what_trains_elsewhere_says_when_it_was(launch_one, tracked):
         assert (row.started_at.isoformat(), row.ended_at.isoformat()) == ("2026-01-01T08:00:00+00:00", ended)
 
     now = timezone.now()
+    Run.objects.update(state=State.LOST)
+    lifecycle.report_started(tracked, attempt=1, time=began)
+    tracked.refresh_from_db()
+    assert tracked.state == "lost"  # what is told again later is no sign of life
     lifecycle.report_started(tracked, attempt=2, resumed_from_step=1, time="2999-01-01T00:00:00+00:00")
     assert now <= tracked.attempts.get(number=2).started_at <= timezone.now()
     assert tracked.started_at.isoformat() == "2026-01-01T08:00:00+00:00"
