@@ -14,6 +14,7 @@ from headroom.adapters.naming import SYSTEM
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.interfaces.tracking.intake import locked, rejoin
+from webapp.interfaces.tracking.lines import iso
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.translate import Meter, said_by
 from webapp.record.runs import lifecycle
@@ -43,9 +44,9 @@ def make_client_run(group: Group, begun: ClientRun, *, user: User | None) -> Cli
     begun.run, begun.group = track_run(request, user=user, project=group.project).run, group
     begun.meter = Meter(since_ms=begun.start_ms).as_json()
     begun.save(force_insert=True)
-    here, run = begun, begun.run
-    bump(run.pk, **_shown(here))
-    return here
+    lifecycle.report_started(begun.run, attempt=1, time=iso(begun.start_ms))
+    bump(begun.run.pk, **_shown(begun))
+    return begun
 
 
 def presentable(text: str, most: int) -> str:
@@ -124,7 +125,8 @@ def end(client_run: ClientRun, *, state: str, end_ms: int | None, message: str =
     here.save(update_fields=["end_ms"])
     try:
         with transaction.atomic():
-            lifecycle.report_finished(run, attempt=run.attempt_number, state=state, message=message)
+            at = None if end_ms is None else iso(end_ms)
+            lifecycle.report_finished(run, attempt=run.attempt_number, state=state, message=message, time=at)
     except Conflict:
         return
 

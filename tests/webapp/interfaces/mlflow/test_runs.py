@@ -4,6 +4,7 @@ import pytest
 
 from tests.webapp.interfaces.mlflow.conftest import T0
 from webapp.identity.audit.models import Event
+from webapp.interfaces.tracking.lines import to_ms
 from webapp.record.runs.editing import change_run, delete_run
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import effective_points
@@ -51,7 +52,10 @@ def test_its_end(mlflow, status, state):
         answer = mlflow.ok("runs/update", run_id=run_id, status=status, end_time=T0 + 5000)
 
     assert (answer["run_info"]["status"], answer["run_info"]["end_time"]) == (status, T0 + 5000)
-    assert Run.objects.get().state == state
+    run = Run.objects.get()
+    assert run.state == state
+    for row in (run, run.attempts.get()):
+        assert (to_ms(row.started_at), to_ms(row.ended_at)) == (T0, T0 + 5000)
 
 
 def test_an_end_after_another_end_is_no_error_and_changes_nothing(mlflow):
