@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,21 @@ class About:
         return replace(self, later=together(self.later, said), unsaid=True)
 
     def started(self, start: Mapping[str, Any]) -> "About":
-        """With the start notice of an attempt, which has not ended."""
-        return replace(self, starts={**self.starts, str(start["attempt"]): dict(start)}, outcome=None)
+        """With the start notice of an attempt, which has not ended, and since when it goes."""
+        before = self.starts.get(number := str(start["attempt"]), {})
+        noted = {**start, "time": before.get("time") or _now()}
+        return replace(self, starts={**self.starts, number: noted}, outcome=None)
 
     def ended(self, outcome: Mapping[str, Any]) -> "About":
-        return replace(self, outcome=dict(outcome))
+        return replace(self, outcome={**outcome, "time": _now()})
 
     def notices(self) -> list[dict[str, Any]]:
         """The start notices, in the order of the attempts."""
         return [dict(self.starts[number]) for number in sorted(self.starts, key=int)]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def together(before: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +30,7 @@ def init(
     task: str | None = None,
     model: str | None = None,
     seed: int | None = None,
+    tags: Iterable[str] = (),
     run: str | None = None,
     attempt: int | None = None,
     journal: str | os.PathLike[str] | None = None,
@@ -46,7 +47,8 @@ def init(
     `mode` (or HEADROOM_MODE) is online or offline; offline, or without `url` (or HEADROOM_URL), everything stays in the
     journal until `python -m headroom sync` sends it. Online, `run` (or HEADROOM_RUN) names a run that the server knows;
     without one, the run of an existing `journal`, else a new tracked run is made from name, task, model, seed and
-    config, whose values are stored as `headroom.configuration` makes them readable.
+    config, whose values are stored as `headroom.configuration` makes them readable. `tags` are added to those that the
+    run has.
     `attempt` (or HEADROOM_ATTEMPT) is by default the journal's last one, the next one where `resumed_from_step` is
     given, or where the trainer was `restarted` and begins anew. The token comes from HEADROOM_TOKEN or the file that
     HEADROOM_TOKEN_FILE names.
@@ -77,6 +79,8 @@ def init(
         raise
     if system_metrics and system.is_on():
         begun.watch_system()
+    if tags:
+        begun.describe(tags=tags)
     return begun
 
 

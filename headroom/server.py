@@ -19,8 +19,8 @@ log = logging.getLogger("headroom")
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 # The record itself is at fault: sending it again cannot help.
-CONFLICT = 409
-FINAL_STATUSES = frozenset({400, CONFLICT, 413, 422})
+CONFLICT, UNPROCESSABLE = 409, 422
+FINAL_STATUSES = frozenset({400, CONFLICT, 413, UNPROCESSABLE})
 
 
 class ServerError(Exception):
@@ -67,13 +67,22 @@ class Server:
         return answer["id"]
 
     def start(self, run: str, payload: dict[str, Any]) -> None:
-        self._notify(f"runs/{run}/start", payload)
+        self._tell(f"runs/{run}/start", payload)
 
     def describe(self, run: str, payload: dict[str, Any]) -> None:
         self.ask("POST", f"runs/{run}/describe", json=payload)
 
     def finish(self, run: str, payload: dict[str, Any]) -> None:
-        self._notify(f"runs/{run}/finish", payload)
+        self._tell(f"runs/{run}/finish", payload)
+
+    def _tell(self, path: str, payload: dict[str, Any]) -> None:
+        """What is told later says when it was; older servers refuse that."""
+        try:
+            self._notify(path, payload)
+        except ServerError as error:
+            if error.status != UNPROCESSABLE or "time" not in payload:
+                raise
+            self._notify(path, {name: value for name, value in payload.items() if name != "time"})
 
     def refused(self, run: str, payload: dict[str, Any]) -> None:
         """How much of what an attempt logged the server will not get. Older servers have no place for it."""

@@ -35,14 +35,22 @@ def journals_in(folder: Path) -> list[Path]:
 def sync(folder: Path, url: str, token: str, *, timeout: float = 60.0) -> Iterator[Synced]:
     """Send each journal below `folder`, one after the other; what has been sent is not sent again.
 
-    timeout: seconds for each. Raises ValueError for an address that is none; what goes wrong with one journal is said
-    of that one.
+    timeout: seconds for each. A server that is away is asked once. Raises ValueError for an address that is none; what
+    goes wrong with one journal is said of that one.
     """
+    away = ""
     for path in journals_in(folder):
-        yield _sync_one(path, Server(url, token), timeout)
+        server = Server(url, token)
+        try:
+            one = Synced(path, None, 0, away) if away else _sync_one(path, server, timeout)
+        except ServerError as error:
+            away = error.reason
+            one = Synced(path, None, 0, away)
+        yield one
 
 
 def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
+    """Raises ServerError where the server does not answer."""
     try:
         journal = Journal(path)
     except (JournalBusy, OSError) as error:
@@ -51,6 +59,7 @@ def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
     try:
         known = about.load(path)
         run_id = run_id or make_run(journal, server, known)
+        _look_for(run_id, server)
         before = journal.load_state(run_id).acknowledged
         sender = Sender(journal, server, run_id, known.notices())
         outcome = None if known.outcome is None else dict(known.outcome)
@@ -62,6 +71,17 @@ def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
         warning = f"{left_out}; see {journal.rejected_path}" if left_out else ""
         return Synced(path, run_id, sent, problem or "; ".join(refused), warning)
     except (ServerError, OSError) as error:
+        if isinstance(error, ServerError) and error.status is None:
+            raise
         return Synced(path, run_id, 0, str(error))
     finally:
         journal.close()
+
+
+def _look_for(run_id: str, server: Server) -> None:
+    """A sender would try until its time is over. Raises ServerError where nobody answers, or there is no such run."""
+    try:
+        server.ask("GET", f"runs/{run_id}")
+    except ServerError as error:
+        if error.status in (None, 404):
+            raise

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 BESIDE = ("crc", "about")
@@ -14,6 +14,25 @@ MIN_STEP, MAX_STEP = (
     -(2**63),
     2**63 - 1,
 )  # some trainers count tokens; clients of MLflow may log steps below 0
+
+
+def _checked_time(value: str) -> str:
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("is not an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        raise ValueError("has no offset from UTC")
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is not within the years 1 to 9999 of UTC") from None
+    return value
+
+
+Time = Annotated[
+    str, Field(max_length=40, description="ISO 8601, with offset."), AfterValidator(_checked_time)
+]
 
 
 class FewFields(BaseModel):
@@ -47,7 +66,7 @@ class Record(FewFields):
     step: int = Field(
         ge=MIN_STEP, le=MAX_STEP, description="Updates made so far, or what counts as steps; 64 bits."
     )
-    time: str = Field(max_length=40, description="ISO 8601, with offset.")
+    time: Time
     compute: Compute
     metrics: dict[str, float | None] = Field(
         description="Name -> value; null where it is not finite. X_stderr is the standard error of X."
@@ -60,21 +79,6 @@ class Record(FewFields):
         the run is: both are no part of the record."""
         if isinstance(value, dict) and not value.keys().isdisjoint(BESIDE):
             return {name: each for name, each in value.items() if name not in BESIDE}
-        return value
-
-    @field_validator("time")
-    @classmethod
-    def _time_is_iso(cls, value: str) -> str:
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            raise ValueError("is not an ISO 8601 time") from None
-        if moment.tzinfo is None:
-            raise ValueError("has no offset from UTC")
-        try:
-            moment.astimezone(UTC)
-        except OverflowError:
-            raise ValueError("is not within the years 1 to 9999 of UTC") from None
         return value
 
     @field_validator("metrics", mode="before")

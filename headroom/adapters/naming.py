@@ -11,7 +11,9 @@ PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate
 SYSTEM = "system/"  # in front of what machines do, which is no metric of the training
 VERL_STEP, VERL_TOKENS = "timing_s/step", "perf/total_num_tokens"  # of one step: seconds, tokens
 VERL_BESIDE = ("timing_s/testing", "timing_s/save_checkpoint")  # parts of timing_s/step that are not training
+VERL_DEVICES = "trainer/n_gpus_per_node"  # of its configuration, and of none but its
 MAX_SEED = 2**31 - 1
+MOST_DIGITS = 18
 MODEL_NAMES = (
     "model_name_or_path", "model_name", "model", "actor_rollout_ref/model/path", "actor_rollout_ref.model.path",
     "_name_or_path",
@@ -133,8 +135,20 @@ def model_of(config: Mapping[str, Any]) -> str:
     return next((name for name in found if name and isinstance(name, str)), "")
 
 
+def whole_number(value: Any) -> int | None:
+    """From 0, also as text; None for anything else."""
+    digits = str(value).strip().removesuffix(".0")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else None
+
+
 def seed_of(config: Mapping[str, Any]) -> int | None:
-    """A whole number from 0, also as text; None for what is no seed."""
-    digits = str(config.get("seed")).strip().removesuffix(".0")
-    is_whole = digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_SEED))
-    return seed if is_whole and (seed := int(digits)) <= MAX_SEED else None
+    """None for what is no seed."""
+    seed = whole_number(config.get("seed"))
+    return None if seed is None or seed > MAX_SEED else seed
+
+
+def verl_devices(config: Mapping[str, Any]) -> int | None:
+    """GPUs that verl's configuration names, flat or nested; None where it is none of verl's. verl trains on one node
+    where it is not told how many."""
+    a_node, nodes = whole_number(entry(config, VERL_DEVICES)), entry(config, "trainer/nnodes")
+    return (a_node or 0) * (1 if nodes is None else whole_number(nodes) or 0) or None

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from headroom.adapters.beginning import JOURNAL, begin
-from headroom.adapters.naming import VERL_PASS_RATE, VERL_STEP, VERL_TOKENS, of_verl, verl_seconds
+from headroom.adapters.naming import (
+    VERL_PASS_RATE,
+    VERL_STEP,
+    VERL_TOKENS,
+    of_verl,
+    verl_devices,
+    verl_seconds,
+)
 from headroom.dumps import Dumps
 from headroom.run import Run
 from headroom.values import to_number
 
 NAME = "headroom"
-
-
-def devices_of(config: Mapping[str, Any]) -> int | None:
-    """GPUs that verl's configuration names; None where it is none of verl's."""
-    trainer = config.get("trainer")
-    if not isinstance(trainer, Mapping) or "n_gpus_per_node" not in trainer:
-        return None
-    return int(to_number(trainer["n_gpus_per_node"]) or 1) * int(to_number(trainer.get("nnodes")) or 1)
 
 
 class Meter:
@@ -74,7 +73,7 @@ class VerlLogger:
         config = _plain(config) or {}
         trainer = config.get("trainer") or {}
         self._pass_rate = pass_rate
-        self._devices = devices_of(config) or 1
+        self._devices = verl_devices(config) or 1
         folder = Path(
             trainer.get("default_local_dir") or Path("headroom-runs") / project_name / experiment_name
         )

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from headroom.values import to_number
 
@@ -48,12 +48,12 @@ class Media:
 
 class Image(Media):
     """Of a file, a PIL image, an array (height, width[, channels]; floats from 0 to 1, or 0 to 255), or a matplotlib
-    figure."""
+    figure, also as what is drawn on (`plt` itself, axes)."""
 
     suffix = ".png"
 
     def _write(self, path: Path) -> None:
-        figure = getattr(self.data, "figure", self.data)
+        figure = self.data.gcf() if hasattr(self.data, "gcf") else getattr(self.data, "figure", self.data)
         if hasattr(figure, "savefig"):
             figure.savefig(path)
         elif hasattr(self.data, "save"):
@@ -90,6 +90,16 @@ class Object3D(Media):
     def _text(self) -> str | None:
         data = self.data.tolist() if hasattr(self.data, "tolist") else self.data
         return json.dumps(data, default=str) if isinstance(data, dict | list) else None
+
+    @classmethod
+    def _of(cls, data: Any, *args: Any, **others: Any) -> Self:
+        return cls(data, **others)
+
+    from_file = from_numpy = from_point_cloud = from_rdkit = from_smiles = _of
+
+
+class Molecule(Object3D):
+    pass
 
 
 class Histogram(Media):
@@ -195,7 +205,7 @@ class Table(Media):
 
 
 EvalTable = Table
-Classes = Graph = JoinedTable = Molecule = Media  # of these a file is kept, and nothing else
+Classes = Graph = JoinedTable = Media  # of these a file is kept, and nothing else
 
 
 class CustomChart(Media):

@@ -129,6 +129,8 @@ class Summary(Entries):
     """`run.summary`: the newest value of each metric, and what the script sets. The latter is sent as `wandb.summary`
     of the configuration."""
 
+    _json_dict = property(dict)  # what wandb's own example of an export reads
+
 
 FROM_ENVIRONMENT = {
     "project": "WANDB_PROJECT",

@@ -24,7 +24,7 @@ NOT_DELETED = "artifacts are not deleted from here"
 UNKEPT = {
     "finalize": "", "verify": "", "save": "", "link": NO_REGISTRY, "unlink": NOT_DELETED, "delete": NOT_DELETED,
     "logged_by": "", "used_by": "", "new_draft": NO_DRAFTS, "is_draft": NO_DRAFTS,
-    "get_added_local_path_name": "", "get": "tables and images of artifacts are not read back",
+    "get_added_local_path_name": "",
 }  # fmt: skip
 
 
@@ -63,6 +63,7 @@ class Artifact(Accepting, unkept=UNKEPT, answers={"used_by": []}):
         self.aliases: list[str] = []
         self.tags: list[str] = []
         self.entries: dict[str, Entry] = {}
+        self._objects: dict[str, Any] = {}
         self.references: list[str] = []
         self.state, self.version, self.ttl = "PENDING", "v0", None
         self.created_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -96,6 +97,7 @@ class Artifact(Accepting, unkept=UNKEPT, answers={"used_by": []}):
         if written is None:
             warn_once("artifact add", f"a {type(obj).__name__} is not kept in artifacts")
             return None
+        self._objects[name] = obj
         suffix = written.name.removeprefix(stem)
         return self.add_file(written, name if name.endswith(suffix) else name + suffix)
 
@@ -128,6 +130,12 @@ class Artifact(Accepting, unkept=UNKEPT, answers={"used_by": []}):
         return found
 
     get_path = get_entry
+
+    def get(self, name: str) -> Any:
+        """The table or image of this name, where this process has added it."""
+        if name not in self._objects:
+            warn_once("artifact get", "tables and images of artifacts are not read back")
+        return self._objects.get(name)
 
     def files(self, names: list[str] | None = None, **others: Any) -> list[Entry]:
         return [entry for name, entry in self.entries.items() if names is None or name in names]
@@ -288,13 +296,7 @@ class Files(Accepting):
 
     def use_artifact(self, artifact_or_name: Any, *args: Any, **others: Any) -> Artifact:
         """One that this process has logged; of any other one an empty artifact."""
-        if isinstance(artifact_or_name, Artifact):
-            return artifact_or_name
-        name = str(artifact_or_name).rpartition("/")[2]
-        found = _logged.get(name) or _logged.get(name.partition(":")[0])
-        if found is None:
-            warn_once("use_artifact", f"the artifact {name} is not of this process: it has no files here")
-        return found or Artifact(name)
+        return artifact_or_name if isinstance(artifact_or_name, Artifact) else logged(artifact_or_name)
 
     def log_model(self, path: Any, name: str | None = None, aliases: Sequence[str] | None = None) -> None:
         self.log_artifact(path, name, "model", aliases)
@@ -334,6 +336,15 @@ class Files(Accepting):
             return
         for path in sorted(each for each in folder.rglob("*") if each.is_file()):
             self._keep_file(path, path.relative_to(folder).as_posix())
+
+
+def logged(path: Any) -> Artifact:
+    """The artifact of this process that the last part of its path names; of any other one an empty artifact."""
+    name = str(path).rpartition("/")[2]
+    found = _logged.get(name) or _logged.get(name.partition(":")[0])
+    if found is None:
+        warn_once("use_artifact", f"the artifact {name} is not of this process: it has no files here")
+    return found or Artifact(name)
 
 
 def safe(name: str) -> str:

@@ -11,6 +11,7 @@ from headroom.api import ApiError
 from headroom.wandb_shim.accepted import Accepting, accepts, warn_once
 from headroom.wandb_shim.entries import Config, Summary
 from headroom.wandb_shim.errors import CommError
+from headroom.wandb_shim.files import Artifact, logged
 from headroom.wandb_shim.runs import OURS, server_url
 from headroom.wandb_shim.util import get_module
 
@@ -135,6 +136,10 @@ class Api:
         words = [f'task = "{_quoted(project)}"'] if project else []
         with _server() as server:
             return [PublicRun(found) for found in server.runs(" ".join(words + _filter(filters or {})))]
+
+    def artifact(self, name: str, *args: Any, **others: Any) -> Artifact:
+        """One that this process has logged; of any other one an empty artifact."""
+        return logged(name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

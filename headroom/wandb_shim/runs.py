@@ -14,8 +14,8 @@ from typing import Any
 
 from headroom import about
 from headroom.adapters.beginning import begin
-from headroom.adapters.naming import of_tracker
-from headroom.adapters.verl import Meter, devices_of, evaluation
+from headroom.adapters.naming import of_tracker, verl_devices
+from headroom.adapters.verl import Meter, evaluation
 from headroom.journal import Journal
 from headroom.values import to_number
 from headroom.wandb_shim.accepted import warn_once
@@ -75,7 +75,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         self._best: dict[
             str, str
         ] = {}  # metric -> min or max, where `define_metric` asks for it in the summary
-        devices = devices_of(config)
+        devices = verl_devices(config)
         used = {name: amount or 0.0 for name, amount in inner.compute.items()}
         self._meter = None if devices is None else Meter(devices, used)  # of verl's steps
         self._tell_tags()

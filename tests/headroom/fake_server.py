@@ -86,6 +86,14 @@ class FakeServer:
                 self.end_headers()
                 self.wfile.write(data)
 
+            def do_GET(self) -> None:
+                status, message = server.refuse(self.path, {}) or (200, "")
+                data = json.dumps({"error": {"message": message}} if message else {}).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
             def do_PUT(self) -> None:
                 content = self.rfile.read(int(self.headers["Content-Length"]))
                 _, _, _, _, run, _, name = unquote(self.path).split("/", 6)

@@ -68,3 +68,10 @@ def test_what_was_said_offline_is_sent_once(server: FakeServer, tmp_path: Path) 
 
     described = [body for what, body in server.notices if what == "describe"]
     assert described == [{"name": "home", "config": {"batch": 8}}]
+
+
+def test_tags_are_said_at_the_beginning_too(begin: Begin, server: FakeServer) -> None:
+    run = begin(tags=["paper", "seed-1"])
+    assert run.finish()
+
+    assert [body for what, body in server.notices if what == "describe"] == [{"tags": ["paper", "seed-1"]}]

@@ -1,7 +1,9 @@
 """Journals that are sent later: of offline runs, and of runs whose server was away."""
 
 import math
+import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from headroom.syncing import sync
 from tests.headroom.conftest import killed
 from tests.headroom.fake_server import FakeServer
 from tests.headroom.subprocesses import run_python
+
+MILLISECOND = timedelta(milliseconds=1)
 
 
 def offline(path: Path, *, steps: int = 3, finish: bool = True, **settings: Any) -> None:
@@ -40,7 +44,29 @@ def test_an_offline_run_is_made_once_and_sent_whole(server: FakeServer, tmp_path
     made = [body for path, body in server.notices if path == "runs"]
     assert made == [{"tracked": True, "name": "away", "task": "math", "model": "8b", "config": {"lr": 0.1}}]
     assert server.steps("made1") == [0, 1, 2]
-    assert ("finish", {"attempt": 1, "state": "failed", "message": "node lost"}) in server.notices
+    end, *_ = [body for what, body in server.notices if what == "finish"]
+    assert end.items() >= {"attempt": 1, "state": "failed", "message": "node lost"}.items()
+
+
+def test_what_is_told_later_says_when_it_was(server: FakeServer, journal_path: Path) -> None:
+    before = datetime.now(UTC)
+    offline(journal_path)
+    after = datetime.now(UTC)
+    list(sync(journal_path, server.url, "hr_test"))
+
+    began, ended = (datetime.fromisoformat(body["time"]) for what, body in server.notices if what != "runs")
+    assert before - MILLISECOND <= began <= ended <= after
+
+
+def test_a_server_of_before_is_told_without_the_time(server: FakeServer, journal_path: Path) -> None:
+    offline(journal_path)
+    server.refuse = lambda path, body: (
+        (422, "time: Extra inputs are not permitted") if "time" in body else None
+    )
+    (one,) = sync(journal_path, server.url, "hr_test")
+
+    assert one.problem == ""
+    assert [what for what, _ in server.notices] == ["runs", "start", "finish"]
 
 
 def test_attempts_keep_their_order_and_starts(server: FakeServer, journal_path: Path) -> None:
@@ -77,7 +103,8 @@ print(bool(run.finish(timeout=0.1)))
     (one,) = sync(journal_path, server.url, "hr_test")
 
     assert one.problem == "" and server.steps() == [0]
-    assert ("finish", {"attempt": 1, "state": "succeeded", "message": ""}) in server.notices
+    (end,) = [body for what, body in server.notices if what == "finish"]
+    assert end.items() >= {"attempt": 1, "state": "succeeded"}.items()
 
 
 def test_a_damaged_line_is_kept_back_and_named(server: FakeServer, journal_path: Path, caplog) -> None:
@@ -109,6 +136,28 @@ def test_no_server_says_so(server: FakeServer, journal_path: Path) -> None:
 
     assert "cannot be reached" in one.problem
     assert about.load(journal_path).outcome is not None
+
+
+def test_a_server_that_is_away_is_found_out_once(server: FakeServer, tmp_path: Path) -> None:
+    """Also for runs that it knows, for which a sender would try again and again."""
+    for name in ("a", "b"):
+        offline(tmp_path / f"{name}.jsonl", run=name)
+    server.stop()
+
+    began = time.monotonic()
+    assert ["cannot be reached" in one.problem for one in sync(tmp_path, server.url, "t", timeout=30)] == [
+        True
+    ] * 2
+    assert time.monotonic() - began < 15
+
+
+def test_a_run_that_the_server_has_no_more_is_named_at_once(server: FakeServer, journal_path: Path) -> None:
+    offline(journal_path, run="gone")
+    server.refuse = lambda path, body: (404, "There is no run gone.")
+
+    began = time.monotonic()
+    (one,) = sync(journal_path, server.url, "hr_test", timeout=30)
+    assert "There is no run gone." in one.problem and time.monotonic() - began < 15
 
 
 def test_the_command(server: FakeServer, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,7 @@ def test_media_are_kept(kept: dict[str, bytes], caplog: pytest.LogCaptureFixture
     Path("page.html").write_text("<b>file</b>")
     wandb.init()
     figure = SimpleNamespace(to_json=lambda: '{"data": []}', to_plotly_json=dict)
+    drawing = SimpleNamespace(savefig=lambda path: path.write_bytes(b"drawn"))
     wandb.log(
         {
             "samples/table": wandb.Table(columns=["a"], data=[[1], ["x"]]),
@@ -138,7 +139,8 @@ def test_media_are_kept(kept: dict[str, bytes], caplog: pytest.LogCaptureFixture
             "text": wandb.Html("<b>text</b>"),
             "page": wandb.Html("page.html"),
             "figure": figure,
-            "cloud": wandb.Object3D(np.zeros((2, 3))),
+            "cloud": wandb.Object3D.from_numpy(np.zeros((2, 3))),
+            "drawn": SimpleNamespace(gcf=lambda: drawing, figure=print, savefig=print),  # as `plt`
             "many": [wandb.Image("shown.gif")],
             "bars": wandb.plot.bar(wandb.Table(columns=["a", "b"], data=[["x", 1]]), "a", "b"),
         },
@@ -150,6 +152,7 @@ def test_media_are_kept(kept: dict[str, bytes], caplog: pytest.LogCaptureFixture
     assert (kept["media/text_7.html"], kept["media/page_7.html"]) == (b"<b>text</b>", b"<b>file</b>")
     assert json.loads(kept["media/figure_7.plotly.json"]) == {"data": []}
     assert json.loads(kept["media/cloud_7.json"]) == [[0, 0, 0], [0, 0, 0]]
+    assert kept["media/drawn_7.png"] == b"drawn"
     assert json.loads(kept["media/bars_7.table.json"])["data"] == [["x", 1]]
     for name, size, white in [("array", (3, 2), False), ("grey", (3, 2), True), ("picture", (4, 5), False)]:
         Path("kept.png").write_bytes(kept[f"media/{name}_7.png"])
@@ -163,12 +166,13 @@ def test_what_no_file_can_be_made_of_is_named(
 ) -> None:
     wandb.init()
     wandb.log({"sound": wandb.Audio(np.zeros(10), sample_rate=8), "gone": wandb.Image("none.png")})
-    wandb.log({"broken": wandb.Image(np.zeros((2, 2, 2, 2, 2)))})
+    wandb.log({"broken": wandb.Image(np.zeros((2, 2, 2, 2, 2))), "ring": wandb.Molecule.from_smiles("C1CC1")})
 
     assert kept == {}
     wandb.log({"gallery": wandb.Table(columns=["shown"], data=[[wandb.Image("none.png")]])})
     assert "in the table 'gallery' are not kept" in caplog.text and len(kept) == 1
     assert "'sound' is a Audio" in caplog.text and "'gone' is a Image" in caplog.text
+    assert "'ring' is a Molecule" in caplog.text
     assert "'broken' could not be written" in caplog.text
 
 
@@ -215,6 +219,7 @@ def test_an_artifact_is_gathered_logged_and_used_again(
     folder = Path(used.download(root="here"))
     assert (folder / "all/sub/b.txt").read_text() == "b" and used.metadata["rows"] == 2
     assert Path(used.get_path("copy/a.txt").download()).read_text() == "a"
+    assert used.get("samples").data == [[1]]
     assert (used.file_count, used.size, len(used.digest)) == (
         6,
         sum(map(len, kept.values())) - len(kept["set/artifact.json"]),

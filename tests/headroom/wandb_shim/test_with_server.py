@@ -96,6 +96,7 @@ def test_the_api_reads_runs_as_scripts_of_wandb_do() -> None:
     assert (found.state, found.tags, found.group) == ("finished", ["Paper"], "seeds")
     assert found.config == {"seed": 1, "lr": 0.1, "model": {"depth": 2}}
     assert (found.summary["best"], found.summary["loss"], found.lastHistoryStep) == (1.5, 0.25, 3)
+    assert found.summary._json_dict == dict(found.summary)
     rows = found.history(pandas=False)
     assert [row["loss"] for row in rows] == [1, 0.5, 1 / 3, 0.25] and [row["_step"] for row in rows] == [
         0,
@@ -135,8 +136,8 @@ def test_what_the_api_cannot_do_is_said_once(caplog: pytest.LogCaptureFixture) -
             run.files(),
             run.logged_artifacts(),
             api.artifacts("model", "x"),
-            api.artifact("x:latest"),
-        ) == ([], [], [], None)
+            api.artifact("x:latest").files(),
+        ) == ([], [], [], [])
         run.update()
         api.no_such_thing("x")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
-from training.records import MAX_STEP, FewFields, Record
+from training.records import MAX_STEP, FewFields, Record, Time
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from webapp.record.recipes.models import Revision
@@ -96,10 +96,16 @@ RunBody = Annotated[
 ]
 
 
+_TOLD_LATER = Field(
+    None, description="When it was, of a run that trains elsewhere and is told of later; null: now."
+)
+
+
 class StartBody(Body):
     attempt: int = Field(1, ge=1, le=32767)
     resumed_from_step: int | None = Field(None, ge=0, le=MAX_STEP)
     device: Any = Field(None, description="What it trains on, in words or as an object.")
+    time: Time | None = _TOLD_LATER
 
 
 class DescribeBody(Body):
@@ -119,6 +125,7 @@ class FinishBody(Body):
     infrastructure: bool = Field(
         False, description="It failed because of what it ran on: the same again may go through."
     )
+    time: Time | None = _TOLD_LATER
 
 
 class RefusedBody(Body):

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Max, Min
 from pydantic import TypeAdapter, ValidationError
 
 from headroom.adapters import naming
@@ -22,7 +23,7 @@ from webapp.interfaces.imports.readers.rows import FoundRun, Row
 from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import TrackRequest, track_run
-from webapp.record.runs.lifecycle import report_finished
+from webapp.record.runs.lifecycle import report_finished, report_started
 from webapp.record.runs.meaning import Meaning, state_meaning
 from webapp.record.runs.models import IdempotencyKey, Point, Run, Series, State
 from webapp.record.runs.models import Record as StoredRecord
@@ -221,7 +222,8 @@ def name_pass_rate(run: Run, found: FoundRun) -> None:
 
 
 def end_run(run: Run, found: FoundRun) -> str:
-    """End the run as its source says, else with the import. What there is to say of it, in a sentence; else empty."""
+    """End the run as its source says, else as succeeded, at the time of its newest row. What there is to say of it, in
+    a sentence; else empty."""
     run.refresh_from_db()
     if run.state in ENDED - {State.LOST}:
         if found.state and found.state != run.state:
@@ -230,5 +232,8 @@ def end_run(run: Run, found: FoundRun) -> str:
             )
         return ""
     message = "Imported." if found.state else UNKNOWN_END
-    report_finished(run, attempt=ATTEMPT, state=found.state or State.SUCCEEDED, message=message)
+    span = StoredRecord.objects.filter(run=run).aggregate(first=Min("time"), last=Max("time"))
+    first, last = (moment and moment.isoformat() for moment in span.values())
+    report_started(run, attempt=ATTEMPT, time=first)
+    report_finished(run, attempt=ATTEMPT, state=found.state or State.SUCCEEDED, message=message, time=last)
     return ""

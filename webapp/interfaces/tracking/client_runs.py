@@ -14,10 +14,11 @@ from headroom.adapters.naming import SYSTEM
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.interfaces.tracking.intake import locked, rejoin
+from webapp.interfaces.tracking.lines import iso
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.translate import Meter, said_by
 from webapp.record.runs import lifecycle
-from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_SEED, MAX_TASK
+from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK
 from webapp.record.runs.launch import UNSTATED, TrackRequest, track_run
 from webapp.record.runs.models import State
 from webapp.record.runs.states import bump
@@ -29,6 +30,8 @@ SILENT = (
     f"Its client has been silent for {SILENCE.seconds // 60} minutes; trackio does not say how a run ends."
 )
 ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its configuration
+NOTE = "mlflow.note.content"  # what MLflow calls a run's description
+NO_WORDS = ("mlflow.", "headroom.", ALERTS, LEFT_OUT)  # tags that are not for people
 
 
 @transaction.atomic
@@ -41,9 +44,9 @@ def make_client_run(group: Group, begun: ClientRun, *, user: User | None) -> Cli
     begun.run, begun.group = track_run(request, user=user, project=group.project).run, group
     begun.meter = Meter(since_ms=begun.start_ms).as_json()
     begun.save(force_insert=True)
-    here, run = begun, begun.run
-    bump(run.pk, **_shown(here))
-    return here
+    lifecycle.report_started(begun.run, attempt=1, time=iso(begun.start_ms))
+    bump(begun.run.pk, **_shown(begun))
+    return begun
 
 
 def presentable(text: str, most: int) -> str:
@@ -95,12 +98,16 @@ def _shown(here: ClientRun) -> dict[str, Any]:
     said = said_by(here.params, here.tags)
     origin: dict[str, Any] = {"client": here.client, "group": here.group.name, "run_id": here.key}
     origin |= {name: here.tags[name] for name in (ALERTS, LEFT_OUT) if name in here.tags}
+    if words := {name: each for name, each in here.tags.items() if not name.startswith(NO_WORDS)}:
+        origin["tags"] = words
+    note = str(here.tags.get(NOTE, "")).splitlines()
     return {
         "config": {**here.params, "logged_through": origin},
+        "notes": "\n".join(presentable(line, MAX_NOTES) for line in note).strip()[:MAX_NOTES],
         "name": presentable(here.name, MAX_NAME) or f"run {here.key[:8]}",
         "task": presentable(said.task, MAX_TASK) or UNSTATED,
         "model": presentable(said.model, MAX_MODEL) or UNSTATED,
-        "seed": said.seed if said.seed is not None and said.seed <= MAX_SEED else 0,
+        "seed": said.seed or 0,
     }
 
 
@@ -118,7 +125,8 @@ def end(client_run: ClientRun, *, state: str, end_ms: int | None, message: str =
     here.save(update_fields=["end_ms"])
     try:
         with transaction.atomic():
-            lifecycle.report_finished(run, attempt=run.attempt_number, state=state, message=message)
+            at = None if end_ms is None else iso(end_ms)
+            lifecycle.report_finished(run, attempt=run.attempt_number, state=state, message=message, time=at)
     except Conflict:
         return
 

@@ -3,12 +3,12 @@
 Nothing is guessed: what is not known is None. MLflow's and trackio's protocols use it, importers may.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from headroom.adapters.naming import (
+    VERL_DEVICES,
     VERL_PASS_RATE,
     VERL_STEP,
     VERL_TOKENS,
@@ -17,7 +17,9 @@ from headroom.adapters.naming import (
     name_of_transformers,
     name_of_verl,
     seed_of,
+    verl_devices,
     verl_seconds,
+    whole_number,
 )
 
 TRANSFORMERS, VERL = "transformers", "verl"
@@ -26,7 +28,6 @@ MAX_NAME = 250
 MILLISECONDS_AN_HOUR = 3_600_000
 
 OF_TRANSFORMERS = ("per_device_train_batch_size", "gradient_accumulation_steps")
-OF_VERL = "trainer/n_gpus_per_node"
 GLOBAL_STEP = "train/global_step"
 TOTAL_TOKENS = (
     "compute/tokens", "num_tokens", "train/num_tokens", "num_input_tokens_seen", "train/num_input_tokens_seen",
@@ -67,7 +68,7 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> RunDescriptio
 
     trainer = _trainer(params)
     model = told("model") or model_of(params)
-    seed = _whole(told("seed"))
+    seed = seed_of({"seed": told("seed")})
     return RunDescription(
         trainer=trainer,
         devices=_count(told("devices")) or (verl_devices(params) if trainer == VERL else None),
@@ -82,30 +83,13 @@ def said_by(params: Mapping[str, Any], tags: Mapping[str, Any]) -> RunDescriptio
 
 def _trainer(params: Mapping[str, Any]) -> str:
     """Told by the params that its own callback logs."""
-    if entry(params, OF_VERL) is not None:
+    if entry(params, VERL_DEVICES) is not None:
         return VERL
     return TRANSFORMERS if all(name in params for name in OF_TRANSFORMERS) else ""
 
 
-def verl_devices(params: Mapping[str, Any]) -> int | None:
-    """Of its configuration, flat (`trainer/nnodes`) or nested; None where it is not of verl."""
-    a_node, nodes = _count(entry(params, OF_VERL)), _count(entry(params, "trainer/nnodes"))
-    return a_node * nodes if a_node and nodes else None
-
-
-def _whole(value: Any) -> int | None:
-    """A whole number from 0, also as text."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    if isinstance(value, bool) or not math.isfinite(number) or number < 0 or number != int(number):
-        return None
-    return int(number)
-
-
 def _count(value: Any) -> int | None:
-    return _whole(value) or None
+    return whole_number(value) or None
 
 
 def stored_name(logged: str, trainer: str) -> str:

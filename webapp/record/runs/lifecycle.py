@@ -36,8 +36,10 @@ from webapp.record.runs.states import (
     ENDED,
     INSTALLATION,
     RECONCILIATION,
+    Move,
     bump,
     move,
+    move_many,
     queue_next_attempts,
     take_over,
 )
@@ -186,23 +188,31 @@ def _record_stop(run: Run, user: User | None) -> None:
 
 @transaction.atomic
 def report_started(
-    run: Run, *, attempt: int, resumed_from_step: int | None = None, device: Any = None
+    run: Run,
+    *,
+    attempt: int,
+    resumed_from_step: int | None = None,
+    device: Any = None,
+    time: str | None = None,
 ) -> Run:
     """The attempt's trainer is up. Points of earlier attempts past `resumed_from_step` are superseded from now on;
-    where it is None the attempt began anew and supersedes them all. Safe to repeat.
+    where it is None the attempt began anew and supersedes them all. `time`: since when, where it is told later (ISO
+    8601). Safe to repeat.
 
     Raises InvalidInput where the run has no such attempt.
     """
     ensure_attempts(run, {attempt: "attempt"})
-    now = timezone.now()
+    now, at = timezone.now(), _moment(run, time)
     fresh = Attempt.objects.filter(run=run, number=attempt, started_at=None).update(
-        started_at=now, resumed_from_step=resumed_from_step, device=device
+        started_at=at, resumed_from_step=resumed_from_step, device=device
     )
-    started = run.started_at or now
-    moved = move(run, State.RUNNING, attempt=attempt, part=DRIVER, started_at=started, heartbeat_at=now)
+    started = min(run.started_at or at, at)
+    moved = time is None and move(  # what is told later is no sign of life
+        run, State.RUNNING, attempt=attempt, part=DRIVER, started_at=started, heartbeat_at=now
+    )
     if fresh:
         refit = {"refit_wanted_at": now, "alarms_wanted_at": now} if attempt > 1 else {}
-        bump(run.pk, heartbeat_at=now, **refit)
+        bump(run.pk, started_at=started, heartbeat_at=now, **refit)
         if refit:
             task_queue.send(names.REFIT, run.pk)
     if fresh or moved:
@@ -212,10 +222,17 @@ def report_started(
 
 @transaction.atomic
 def report_finished(
-    run: Run, *, attempt: int, state: str, message: str = "", infrastructure: bool = False
+    run: Run,
+    *,
+    attempt: int,
+    state: str,
+    message: str = "",
+    infrastructure: bool = False,
+    time: str | None = None,
 ) -> Run:
     """The attempt's trainer says how it ended: succeeded, failed or cancelled. Safe to repeat. With `infrastructure`
-    it failed because of what it ran on, and may go on by itself from its newest checkpoint.
+    it failed because of what it ran on, and may go on by itself from its newest checkpoint. `time`: when, where it is
+    told later (ISO 8601).
 
     Raises InvalidInput for another state or attempt, Conflict where the attempt has ended in another way.
     """
@@ -225,7 +242,9 @@ def report_finished(
     reason = redact(run.project_id, message.replace("\0", ""))[:10_000]
     if state == State.CANCELLED:
         reason = _who_stopped(run, attempt) or reason
-    if move(run, State(state), attempt=attempt, reason=reason, part=DRIVER):
+    ending = Move(run.pk, attempt, State(state), reason, ended_at=_moment(run, time))
+    if move_many([ending], part=DRIVER):
+        run.refresh_from_db()
         if state == State.FAILED:
             kind = Attempt.Failure.INFRASTRUCTURE if infrastructure else Attempt.Failure.RECIPE
             Attempt.objects.filter(run=run, number=attempt).update(failure=kind)
@@ -235,6 +254,12 @@ def report_finished(
         if ended != state:
             raise Conflict(f"Attempt {attempt} of this run has already ended: {ended}.", field="state")
     return run
+
+
+def _moment(run: Run, told: str | None) -> datetime:
+    """When it was that a trainer elsewhere tells of; not later than now."""
+    now = timezone.now()
+    return now if told is None or run.origin != Run.Origin.TRACKED else min(datetime.fromisoformat(told), now)
 
 
 def _who_stopped(run: Run, attempt: int) -> str:

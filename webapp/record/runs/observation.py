@@ -24,6 +24,7 @@ LOST_AFTER = timedelta(
     seconds=45
 )  # without a sign of life, of a job that Ray does not know or cannot be asked about
 LOST_IS_LOOKED_AT = timedelta(days=1)  # so long a lost run whose job turns up again is taken back
+SILENT_AFTER = timedelta(minutes=5)  # so long nobody is told that a trainer elsewhere says nothing
 ORPHAN_AFTER = timedelta(minutes=2)  # so long a job may take to end after its attempt has
 ALIVE = frozenset({"PENDING", "RUNNING"})
 LOG_TAIL_CHARACTERS = 64 * 1024
@@ -275,13 +276,26 @@ def lose_silent_trackers() -> int:
     silent = Run.objects.annotate(heard=Greatest("created_at", "started_at", "heartbeat_at")).filter(
         origin=Run.Origin.TRACKED, state=State.RUNNING, heard__lt=timezone.now() - silence
     )
-    minutes = settings.TRACKED_LOST_MINUTES
-    reason = f"Nothing was heard from its trainer for {minutes:g} {'minute' if minutes == 1 else 'minutes'}."
+    reason = _unheard(settings.TRACKED_LOST_MINUTES)
     moves = [
         Move(run_id, attempt, State.LOST, reason)
         for run_id, attempt in silent.values_list("pk", "attempt_number")
     ]
     return len(move_many(moves, part=RECONCILIATION))
+
+
+def silence_of(run: Run) -> str:
+    """That nothing is heard from the trainer of a run that trains elsewhere, before it counts as lost."""
+    heard = run.heartbeat_at or run.started_at
+    silence = timezone.now() - heard if heard else timedelta()
+    if run.origin != Run.Origin.TRACKED or run.state != State.RUNNING or silence < SILENT_AFTER:
+        return ""
+    after = f"After {settings.TRACKED_LOST_MINUTES:g} minutes it counts as lost."
+    return f"{_unheard(silence // timedelta(minutes=1))} {after}"
+
+
+def _unheard(minutes: float) -> str:
+    return f"Nothing was heard from its trainer for {minutes:g} {'minute' if minutes == 1 else 'minutes'}."
 
 
 # --- logs -----------------------------------------------------------------------------------------------------

@@ -89,13 +89,15 @@ RETURNING run_id, attempt
 
 @dataclass(frozen=True)
 class Move:
-    """One attempt that is to be in another state. `leaving` narrows the states that it may leave for it."""
+    """One attempt that is to be in another state. `leaving` narrows the states that it may leave for it; `ended_at`:
+    when it ended, where that was not now."""
 
     run_id: str
     attempt: int
     to: State
     reason: str = ""
     leaving: frozenset[State] | set[State] | None = None
+    ended_at: datetime | None = None
 
     @property
     def sources(self) -> str:
@@ -118,7 +120,7 @@ def move_many(moves: Sequence[Move], *, actor: User | None = None, part: str = "
         "states": [str(move.to) for move in moves],
         "sources": [move.sources for move in moves],
         "reasons": [move.reason for move in moves],
-        "ends": [now if move.to in ENDED else None for move in moves],
+        "ends": [(move.ended_at or now) if move.to in ENDED else None for move in moves],
         "now": now,
         "actor": actor.pk if actor else None,
         "part": part,

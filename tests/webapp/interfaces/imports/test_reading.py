@@ -262,6 +262,17 @@ def test_a_column_that_becomes_the_pass_rate_is_found_by_its_name(begin):
     assert [point.value for point in effective_points(run, "acc")] == [0.4, 0.45]
 
 
+def test_a_run_began_with_its_first_row_and_ended_with_its_newest(begin):
+    table = "step,time,loss\n1,2026-01-01T00:00:00Z,3\n2,2026-01-01T03:00:00Z,2\n"
+    begin(table, kind="csv", name="m.csv", columns={"step": "step", "time": "time"})
+    take_turn()
+
+    run = Run.objects.get()
+    for row in (run, run.attempts.get()):
+        assert row.started_at.isoformat() == "2026-01-01T00:00:00+00:00"
+        assert row.ended_at.isoformat() == "2026-01-01T03:00:00+00:00"
+
+
 def test_what_was_imported_fires_no_rule(begin, user, project):
     make_rule(user, project, "state", {"states": ["succeeded"]}, runs="by:me")
     begin(TWO)

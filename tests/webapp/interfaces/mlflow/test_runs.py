@@ -4,6 +4,7 @@ import pytest
 
 from tests.webapp.interfaces.mlflow.conftest import T0
 from webapp.identity.audit.models import Event
+from webapp.interfaces.tracking.lines import to_ms
 from webapp.record.runs.editing import change_run, delete_run
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import effective_points
@@ -36,7 +37,8 @@ def test_a_run_is_tracked_and_comes_back_as_it_went_in(mlflow, reader, user):
     run = Run.objects.get()
     assert (run.name, run.state, run.origin, run.created_by) == ("first try", "running", "tracked", user)
     assert run.config["lr"] == "1e-6"
-    assert run.config["logged_through"] == {"client": "mlflow", "group": "Default", "run_id": run_id}
+    origin = {"client": "mlflow", "group": "Default", "run_id": run_id, "tags": {"a": "b", "c": "d"}}
+    assert run.config["logged_through"] == origin
     assert Event.objects.filter(verb="run.tracked", object_id=run.pk).count() == 1
 
 
@@ -50,7 +52,10 @@ def test_its_end(mlflow, status, state):
         answer = mlflow.ok("runs/update", run_id=run_id, status=status, end_time=T0 + 5000)
 
     assert (answer["run_info"]["status"], answer["run_info"]["end_time"]) == (status, T0 + 5000)
-    assert Run.objects.get().state == state
+    run = Run.objects.get()
+    assert run.state == state
+    for row in (run, run.attempts.get()):
+        assert (to_ms(row.started_at), to_ms(row.ended_at)) == (T0, T0 + 5000)
 
 
 def test_an_end_after_another_end_is_no_error_and_changes_nothing(mlflow):
@@ -159,6 +164,20 @@ def test_what_params_and_tags_say_is_the_runs_task_model_and_seed(mlflow):
 
     run = Run.objects.get()
     assert (run.task, run.model, run.seed) == ("math", "Qwen/Qwen3-8B", 7)
+
+
+def test_its_description_is_the_runs_notes_until_a_person_writes_others(mlflow, user):
+    run_id = mlflow.new_run(tags=pairs({"mlflow.note.content": "Why:\r\n\x07the **first**", "team": "rl"}))
+    run = Run.objects.get()
+    assert run.notes == "Why:\nthe **first**"
+
+    change_run(run, {"notes": "It went well."}, user=user)
+    mlflow.ok("runs/set-tag", run_id=run_id, key="team", value="ops")
+    run.refresh_from_db()
+    assert run.notes == "It went well." and run.config["logged_through"]["tags"] == {"team": "ops"}
+    mlflow.ok("runs/set-tag", run_id=run_id, key="mlflow.note.content", value="later")
+    run.refresh_from_db()
+    assert run.notes == "later"
 
 
 def test_a_deleted_run_is_hidden_from_the_client_and_kept_here(mlflow, refusal):

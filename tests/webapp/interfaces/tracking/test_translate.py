@@ -26,8 +26,8 @@ HOUR = 3_600_000
         (
             {"trainer/n_gpus_per_node": "8"},
             {},
-            RunDescription(trainer="verl"),
-        ),  # of how many nodes is not said
+            RunDescription(trainer="verl", devices=8),
+        ),
         (
             {"actor_rollout_ref": {"model": {"path": "Q"}}, "trainer": {"n_gpus_per_node": 4, "nnodes": 1}},
             {},
@@ -40,6 +40,8 @@ HOUR = 3_600_000
         ({"headroom.devices": "many"}, {}, RunDescription()),
         ({"headroom.devices": "0"}, {}, RunDescription()),
         ({"headroom.devices": "1.5"}, {}, RunDescription()),
+        ({"headroom.devices": 8.0, "headroom.seed": True}, {}, RunDescription(devices=8)),
+        ({"headroom.seed": "3000000000", "seed": "4"}, {}, RunDescription(seed=4)),
         (
             {},
             {"headroom.pass_rate": "a", "headroom.k": "4", "headroom.n_prompts": "10"},

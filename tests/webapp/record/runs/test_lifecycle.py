@@ -417,6 +417,39 @@ def test_a_job_of_an_earlier_attempt_does_not_touch_the_run(launch_one):
     assert (run.state, run.attempt_number) == (State.QUEUED, 2)
 
 
+def test_what_trains_elsewhere_says_when_it_was(launch_one, tracked):
+    """Of a run that is sent later; a clock that is ahead counts as now, and what runs here is timed here."""
+    began, ended = "2026-01-01T10:00:00+02:00", "2026-01-01T09:30:00+00:00"
+    lifecycle.report_started(tracked, attempt=1, time=began)
+    lifecycle.report_finished(tracked, attempt=1, state="succeeded", time=ended)
+    for row in (tracked, tracked.attempts.get()):
+        assert (row.started_at.isoformat(), row.ended_at.isoformat()) == ("2026-01-01T08:00:00+00:00", ended)
+
+    now = timezone.now()
+    Run.objects.update(state=State.LOST)
+    lifecycle.report_started(tracked, attempt=1, time=began)
+    tracked.refresh_from_db()
+    assert tracked.state == "lost"  # what is told again later is no sign of life
+    lifecycle.report_started(tracked, attempt=2, resumed_from_step=1, time="2999-01-01T00:00:00+00:00")
+    assert now <= tracked.attempts.get(number=2).started_at <= timezone.now()
+    assert tracked.started_at.isoformat() == "2026-01-01T08:00:00+00:00"
+    run = launch_one()
+    submit(run)
+    lifecycle.report_started(run, attempt=1, time=began)
+    assert run.started_at >= now
+
+
+def test_a_trainer_elsewhere_that_says_nothing_is_named(tracked):
+    assert observation.silence_of(tracked) == ""
+    Run.objects.update(started_at=timezone.now() - timedelta(minutes=7))
+    tracked.refresh_from_db()
+    assert observation.silence_of(tracked).startswith(
+        "Nothing was heard from its trainer for 7 minutes. After 60 "
+    )
+    lifecycle.report_finished(tracked, attempt=1, state="failed")
+    assert observation.silence_of(tracked) == ""
+
+
 def test_unfinished_attempts_are_those_on_the_cluster(launch_one, tracked):
     queued, submitted = launch_one(), launch_one(seed=1)
     submit(submitted)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import yaml
 
 from headroom.adapters import naming
-from headroom.adapters.naming import model_of, seed_of
+from headroom.adapters.naming import model_of, seed_of, verl_devices
 from webapp.interfaces.imports.readers.building import (
     ANY_STEP,
     Builder,
@@ -38,7 +38,7 @@ from webapp.interfaces.imports.readers.rows import (
     plain_value,
     since_1970,
 )
-from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by, verl_devices
+from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by
 
 STATES = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}
 MAX_METRICS = 10_000

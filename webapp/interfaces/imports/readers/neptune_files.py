@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headroom.adapters.naming import VERL_BESIDE, VERL_STEP, VERL_TOKENS, model_of, seed_of
+from headroom.adapters.naming import VERL_BESIDE, VERL_STEP, VERL_TOKENS, model_of, seed_of, verl_devices
 from webapp.interfaces.imports.readers.building import (
     TOTALS,
     Builder,
@@ -26,7 +26,6 @@ from webapp.interfaces.imports.readers.rows import (
     source_files,
 )
 from webapp.interfaces.imports.readers.table_files import ParquetTable
-from webapp.interfaces.tracking.translate import verl_devices
 
 VALUES = {  # attribute_type of a parameter -> its column
     "float": "float_value", "int": "int_value", "string": "string_value", "bool": "bool_value",

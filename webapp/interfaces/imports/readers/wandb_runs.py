@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headroom.adapters.naming import model_of, seed_of
+from headroom.adapters.naming import model_of, seed_of, verl_devices
 from webapp.interfaces.imports.readers.building import Builder, Dialect, numbers
 from webapp.interfaces.imports.readers.framing import WandbRecord, messages, wandb_records
 from webapp.interfaces.imports.readers.rows import (
@@ -21,7 +21,6 @@ from webapp.interfaces.imports.readers.rows import (
     since_1970,
     source_files,
 )
-from webapp.interfaces.tracking.translate import verl_devices
 
 GLOBAL_STEP = "train/global_step"  # of transformers, which logs without a step of its own
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -52,6 +52,7 @@ from webapp.record.runs.editing import change_run
 from webapp.record.runs.ingest import refused_of
 from webapp.record.runs.meaning import state_meaning
 from webapp.record.runs.models import Attempt, Run, State, Summary
+from webapp.record.runs.observation import silence_of
 from webapp.record.runs.states import ACTIVE, ENDED
 from webapp.record.runs.timeline import as_trace, timeline_of
 from webapp.record.samples.selectors import files_of, lines_of
@@ -74,6 +75,7 @@ def page_figure(run: Run, asked: FigureRequest, alarms: list[Alarm], *, may_laun
     payload["alarm_level"] = alarm_pages.worst_level(alarms)
     payload["last_words_html"], payload["policies_html"] = last_words(run), alarm_pages.acted(run)
     payload["refused"] = refused_of(run).words
+    payload["state_reason"] = payload["state_reason"] or silence_of(run)
     payload["asked"] = asked_of(asked)
     nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
     payload["empty"] = meanings.nothing_to_draw(run, asked.question) if nothing else None

@@ -26,6 +26,7 @@ from django.utils import timezone
 
 import scaling
 from headroom.version import __version__
+from webapp.record.runs.ingest import summary_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import superseded_points
 from webapp.record.runs.selectors import part_of, pass_rates_of
@@ -301,11 +302,15 @@ def start(curve: Curve) -> Payload | None:
 
 
 def progress(run: Run, curve: Curve) -> Payload:
-    """Compute spent at the newest evaluation, against the budget. What trains elsewhere may not say it."""
+    """Compute spent at the newest evaluation, against the budget. What trains elsewhere may not say it; where it has
+    not evaluated, it is what its records say."""
     known = np.isfinite(curve.hours)
+    nothing: float | None = 0.0
     if not known.any() and run.origin == Run.Origin.TRACKED:
+        nothing = None if known.size else summary_of(run).used_hours
+    if nothing is None:
         return {"used": None, "budget": run.budget_hours, "share": None, "text": "device-hours not known"}
-    used = float(curve.hours[known].max()) if known.any() else 0.0
+    used = float(curve.hours[known].max()) if known.any() else nothing
     at_least = "at least " if curve.newer_unknown or not known[-1:].all() else ""
     if run.budget_hours is None:
         return {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headroom.adapters.naming import verl_devices
 from webapp.interfaces.imports.readers.building import Totals
 from webapp.interfaces.imports.readers.rows import COMPUTE
-from webapp.interfaces.tracking.translate import verl_devices
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 AMOUNTS = st.none() | st.floats(0, 1e9)
@@ -66,8 +66,9 @@ def test_below_0_is_refused() -> None:
     [
         ({"trainer": {"n_gpus_per_node": 4, "nnodes": 2}}, 8),
         ({"trainer/n_gpus_per_node": "4", "trainer/nnodes": "2"}, 8),
-        ({"trainer": {"n_gpus_per_node": 4}}, None), ({"trainer": "x"}, None), ({}, None),
-        ({"trainer": {"n_gpus_per_node": 0, "nnodes": 1}}, None),
+        ({"trainer": {"n_gpus_per_node": 4}}, 4), ({"trainer": "x"}, None), ({}, None),  # verl's default: one node
+        ({"trainer": {"n_gpus_per_node": 0, "nnodes": 1}}, None), ({"trainer": {"nnodes": 2}}, None),
+        ({"trainer": {"n_gpus_per_node": "8.0", "nnodes": "many"}}, None),
     ],
 )  # fmt: skip
 def test_devices_of_verls_configuration(config, devices: float | None) -> None:

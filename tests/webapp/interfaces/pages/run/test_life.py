@@ -123,3 +123,15 @@ def test_a_run_from_elsewhere_was_not_launched(ada, user, project):
     page = page_of(ada, run)
 
     assert ", added <time" in page and ", launched <time" not in page
+
+
+def test_a_run_from_elsewhere_is_stopped_until_it_has_ended_and_then_deleted(ada, user, project):
+    run = tracked_run(user=user, project=project, name="elsewhere")
+    ingest.store_records(run, [record(0, 1.5, {"train/reward": 0.5})])
+
+    page = page_of(ada, run)
+    assert f"?action=stop&amp;run={run.pk}" in page and f"?action=delete&amp;run={run.pk}" not in page
+    assert figure_in(page)["progress"]["text"] == "1.50 device-hours"  # it has not evaluated yet
+    lifecycle.cancel_run(run, user=user)
+    page = page_of(ada, run)
+    assert f"?action=stop&amp;run={run.pk}" not in page and f"?action=delete&amp;run={run.pk}" in page
