@@ -135,7 +135,7 @@ def is_draft(run: Run) -> bool:
 
 def may_set_priority(run: Run) -> bool:
     """Whether its place in the queue still matters."""
-    return run.state in (State.DRAFT, State.QUEUED)
+    return run.state in places.TAKES_PRIORITY
 
 
 ACTIONS: dict[str, Callable[[Run], bool]] = {
