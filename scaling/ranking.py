@@ -216,8 +216,9 @@ def _means(runs: Sequence[Course], compute: Array, between: Between, own: float)
         return [None] * len(compute)
     each = np.array([run.at(compute) for run in runs])  # [runs, 3, m]
     known = np.isfinite(each).all(axis=1)
-    there = ([_within(*run) for run in each[known[:, m], :, m]] for m in range(len(compute)))
-    return [mean_of(found, between, level=own) if found else None for found in there]
+    value, lo, hi = np.where(known[:, None], each, 0.0).transpose(1, 0, 2)
+    found = _pooled(value, np.minimum(lo, value), np.maximum(hi, value), known, between, own)
+    return [mean if mean.runs else None for mean in found]
 
 
 def variation_of(recipes: Sequence[Sequence[Course | None]], prior: Between = CORPUS) -> Between:
@@ -281,12 +282,18 @@ def mean_of(runs: Sequence[Forecast], between: Between, *, level: float = 0.9) -
     value, lo, hi = np.array(runs, dtype=float).T
     if not np.isfinite([value, lo, hi]).all() or (lo > value).any() or (hi < value).any():
         raise InputError("a forecast needs a finite value within a finite interval")
+    known = np.ones((len(value), 1), dtype=bool)
+    return _pooled(value[:, None], lo[:, None], hi[:, None], known, between, level)[0]
+
+
+def _pooled(value: Array, lo: Array, hi: Array, known: Bools, between: Between, level: float) -> list[Mean]:
+    """[m] of one recipe from its runs' forecasts [runs, m] of `level`, of those that are known."""
     z = float(ndtri(0.5 + 0.5 * level))
     below, above = (value - lo) / z, (hi - value) / z
-    weight = 1.0 / (((below + above) / 2.0) ** 2 + between.sd**2 + 1e-24)
-    weight /= weight.sum()
-    errors = float(weight @ below), float(weight @ above)
-    return Mean(float(weight @ value), *errors, float(weight @ weight), len(runs))
+    weight = known / (((below + above) / 2.0) ** 2 + between.sd**2 + 1e-24)
+    weight /= np.maximum(weight.sum(axis=0), 1e-300)
+    sums = ((weight * each).sum(axis=0).tolist() for each in (value, below, above, weight))
+    return [Mean(*one) for one in zip(*sums, known.sum(axis=0).tolist(), strict=True)]
 
 
 def seeds_of(

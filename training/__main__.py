@@ -133,9 +133,8 @@ def _run(options: argparse.Namespace) -> int:
 
     with tracing.span("run", parent=os.environ.get(tracing.PARENT_VARIABLE), recipe=recipe.name):
         outcome = run(recipe, options.run_dir, resume=options.resume)
-    print(
-        f"{outcome.state}: {outcome.reason}; step {outcome.step}, pass rate {outcome.pass_rate}", flush=True
-    )
+    rate = "" if outcome.pass_rate is None else f", pass rate {outcome.pass_rate:.3f}"
+    print(f"{outcome.state}: {outcome.reason}; step {outcome.step}{rate}", flush=True)
     return 0
 
 

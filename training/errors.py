@@ -1,10 +1,15 @@
 """One line of an error, for a log, a page or another error's message; and whether the same again may go through."""
 
 import errno
+import os
+import re
 from collections.abc import Iterator
 
 EXIT_TEMPORARY = 75  # EX_TEMPFAIL of sysexits.h: what the run ran on failed, not its recipe
 MOST_CAUSES = 20
+# The end of a traceback, also behind the names of process and place that vLLM and Ray put before each line.
+RAISED = re.compile(r"^(?:.*[)\]] )?((?:\w+\.)*\w*(?:Error|Exception): .+)$")
+MOST_LOGGED = 1 << 18  # bytes of a log's end
 DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE})
 
 
@@ -57,6 +62,24 @@ def telling_line(error: BaseException) -> str:
     """The first of its message, or the last where the message carries a traceback."""
     traced = "Traceback (most recent call last)" in str(error)
     return last_line(error) if traced else first_line(error)
+
+
+def size_of_own_log() -> int:
+    """Bytes of the file that this process and its children write errors to, as Ray's actors do; 0 where it is none."""
+    return os.fstat(2).st_size
+
+
+def logged_error(since: int) -> str:
+    """The newest error in that file after its byte `since`, for libraries whose own error says no more than "see the
+    root cause above"; empty where there is none to be read."""
+    try:
+        with open("/proc/self/fd/2", "rb") as log:
+            log.seek(max(since, os.fstat(2).st_size - MOST_LOGGED))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:  # a terminal, a pipe
+        return ""
+    raised = (found[1] for line in reversed(lines) if (found := RAISED.match(line.strip())))
+    return next((words for words in raised if "root cause" not in words), "")
 
 
 def _lines(error: BaseException) -> list[str]:

@@ -76,14 +76,15 @@ export function marker(role, colour) {
   return { size: 7, color: colour.card, line: edge };
 }
 
+/** A measured pass rate with its standard error, where that is known. */
+export const withError = (rate, se) => (se === null || se === undefined ? rate.toFixed(3) : `${rate.toFixed(3)} ± ${se.toFixed(3)}`);
+
 /** The evaluations of a role, each with its value, standard error and place; `says` gives a further line to the words. */
 export function pointTrace({ points, x }, role, colour, says = "") {
   const chosen = points.role.flatMap((each, index) => (each === role ? [index] : []));
   const pick = (values) => chosen.map((index) => values[index]);
   const words = chosen.map((index) => {
-    const se = points.se[index];
-    const error = se === null ? "" : ` ± ${se.toFixed(3)}`;
-    return `<b>${points.y[index].toFixed(3)}</b>${error}<br>${withUnit(points.x[index], x.short)}, step ${points.step[index]}${says && `<br>${says}`}`;
+    return `<b>${withError(points.y[index], points.se[index])}</b><br>${withUnit(points.x[index], x.short)}, step ${points.step[index]}${says && `<br>${says}`}`;
   });
   return {
     name: role, x: pick(points.x), y: pick(points.y), mode: "markers", marker: marker(role, colour),
@@ -96,7 +97,7 @@ export function startTrace(start, colour) {
   return {
     name: "start", x: [0], y: [start.y], mode: "markers", cliponaxis: false,
     marker: { ...marker("excluded", colour), symbol: "square" },
-    hovertemplate: `<b>${start.y.toFixed(3)}</b><br>before the first update<extra></extra>`,
+    hovertemplate: `<b>${withError(start.y, start.se)}</b><br>before the first update<extra></extra>`,
   };
 }
 

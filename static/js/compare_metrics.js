@@ -98,7 +98,8 @@ function drawPanel(panel, card, range, height, weight) {
   const width = Math.max(120, svg.clientWidth || card.clientWidth - 24);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
-  const lines = shownLines(panel).map((line) => ({ ...line, drawn: weight ? smoothed(line.y, weight) : line.y }));
+  const even = (values) => (weight && values ? smoothed(values, weight) : values);
+  const lines = shownLines(panel).map((line) => ({ ...line, drawn: even(line.y), lo: even(line.lo), hi: even(line.hi) }));
   const faint = weight > 0 && lines.length <= FAINT_UP_TO;
   const heights = ends(lines.flatMap((line) => [...line.drawn, ...(faint ? line.y : []), ...(line.lo ?? []), ...(line.hi ?? [])]));
   svg.setAttribute("aria-label", heights ? `${panel.metric} over ${payload.x.label.toLowerCase()}: ${lines.length} lines between ${amount(heights[0])} and ${amount(heights[1])}` : `${panel.metric}: nothing to draw`);

@@ -1,5 +1,5 @@
 // The run page's curve as Plotly traces and layout: fit with band, evaluations by what became of them, ceiling, residuals.
-import { band, baseLayout, line, pointTrace, startTrace, windowShape } from "./chart.js";
+import { band, baseLayout, line, pointTrace, startTrace, windowShape, withError } from "./chart.js";
 import { faded, withUnit } from "./format.js";
 import { addResiduals } from "./residuals.js";
 
@@ -108,7 +108,7 @@ function annotations({ forecast_ceiling: ceiling, start }, colour, scale, narrow
   if (start && scale === "log" && !narrow) {
     found.push({
       xref: "x domain", x: 0.01, xanchor: "left", yref: "y domain", y: 0, yanchor: "bottom", showarrow: false,
-      text: `◂ before the first update: ${start.y.toFixed(3)}`, font: { color: colour["ink-3"], size: 11 },
+      text: `◂ before the first update: ${withError(start.y, start.se)}`, font: { color: colour["ink-3"], size: 11 },
     });
   }
   return found;

@@ -1,4 +1,5 @@
 import errno
+import os
 
 import pytest
 from ray.exceptions import RayTaskError
@@ -7,7 +8,14 @@ from headroom import JournalBusy
 from training.checkpoints import CheckpointError, CheckpointUnwritable
 from training.cluster.placement import ClusterError, PartGone
 from training.engines.vllm_engine import EngineDied
-from training.errors import first_line, is_infrastructure, last_line, telling_line
+from training.errors import (
+    first_line,
+    is_infrastructure,
+    last_line,
+    logged_error,
+    size_of_own_log,
+    telling_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +44,24 @@ def test_lines_without_a_word_do_not_count(message: str, first: str, last: str) 
 )
 def test_advice_is_left_out_and_so_is_a_traceback(message: str, told: str) -> None:
     assert telling_line(ValueError(message)) == told
+
+
+LOGGED = """(EngineCore pid=12) ERROR 11-27 00:01:02 [core.py:1510] Traceback (most recent call last):
+(EngineCore pid=12) ERROR 11-27 00:01:02 [core.py:1510] ValueError: no room for the KV cache (3 GiB): use less
+(EngineCore pid=12) INFO 11-27 00:01:03 [core.py:9] leaving
+(EngineCore pid=12) RuntimeError: Worker failed. See stack trace for root cause.
+"""
+
+
+def test_what_a_child_wrote_before_it_died_is_the_cause(capfd: pytest.CaptureFixture[str]) -> None:
+    os.write(2, b"KeyError: of something else\n")
+    before = size_of_own_log()
+    assert logged_error(before) == ""
+
+    os.write(2, LOGGED.encode())
+    assert logged_error(before) == "ValueError: no room for the KV cache (3 GiB): use less"
+    os.write(2, b"torch.OutOfMemoryError: CUDA out of memory\n")
+    assert logged_error(before) == "torch.OutOfMemoryError: CUDA out of memory"
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ class Cluster:
         tokens = min(await self._all("say their memory", self._engines, self._loading_timeout, "kv_tokens"))
         length = self._recipe.rollout.max_sequence_tokens
         log.info(
-            "the KV cache of each engine holds %d tokens: %.1f sequences of %d (engine.max_sequences %d)",
+            "the KV cache of each engine holds %d tokens: %.3g sequences of %d (engine.max_sequences %d)",
             *(tokens, tokens / length, length, self._recipe.engine.max_sequences),
         )
 

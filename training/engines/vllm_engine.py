@@ -26,7 +26,7 @@ from training.broadcast import Plan
 from training.engines.shared_files import as_files, in_files
 from training.engines.slot_cache import SlotCache, kv_room, refuse_too_small
 from training.engines.transformers_engine import device_of
-from training.errors import EngineLost
+from training.errors import EngineLost, logged_error, size_of_own_log
 from training.models import eos_token_ids, parameter_count
 from training.rollouts import Completion, Request
 from training.schema import Recipe
@@ -88,9 +88,7 @@ class VllmEngine:
         self._stop_ids = eos_token_ids(folder)
         _set_environment(threads, on_gpu=not self._takes_turns)
         _check_room(recipe, folder)
-        from vllm.v1.engine.async_llm import AsyncLLM
-
-        self._engine: Any = AsyncLLM.from_engine_args(_engine_args(recipe, folder))
+        self._engine: Any = _started(_engine_args(recipe, folder))
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """All requests, in order, sampled at the same time. Raises EngineDied.
@@ -282,6 +280,20 @@ class VllmEngine:
             raise EngineDied(f"{self._words} has died; it owes {what}") from error
         finally:
             task.cancel()
+
+
+def _started(arguments: Any) -> Any:
+    """The engine. RuntimeError with what kept its processes from starting, which vLLM says in the log alone."""
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    logged = size_of_own_log()
+    try:
+        return AsyncLLM.from_engine_args(arguments)
+    except RuntimeError as error:
+        if "root cause" not in str(error):
+            raise
+        why = logged_error(logged) or "the end of the run's log has the reason"
+        raise RuntimeError(f"the vLLM engine did not start: {why}") from error
 
 
 def _sampling(request: Request, seed: int | None, n: int, temperature: float, stop_ids: list[int]) -> Any:

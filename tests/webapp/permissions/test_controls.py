@@ -203,7 +203,18 @@ def test_a_run_says_what_can_be_done_only_to_who_may(model_folder, ended_run, wh
         ("contributor", ["compare", "tag", "untag", "change"]),
         (
             "launcher",
-            ["compare", "stop", "resume", "tag", "untag", "change", "archive", "unarchive", "delete"],
+            [
+                "compare",
+                "stop",
+                "resume",
+                "priority",
+                "tag",
+                "untag",
+                "change",
+                "archive",
+                "unarchive",
+                "delete",
+            ],
         ),
     ],
 )
@@ -216,10 +227,11 @@ def test_the_bulk_bar_offers_what_the_role_may_do_and_the_address_refuses_the_re
     page = client.get("/runs").content.decode()
     assert re.findall(r'<button name="action" value="(\w+)"', page) == offered
 
-    for action in ("stop", "resume", "tag", "untag", "change", "archive", "unarchive", "delete"):
+    for action in ("stop", "resume", "priority", "tag", "untag", "change", "archive", "unarchive", "delete"):
         asked = client.get(f"/runs/bulk?action={action}&runs={run.pk}")
         sent = client.post(
-            "/runs/bulk", {"action": action, "runs": run.pk, "key": action, "tag": "a", "notes": "odd"}
+            "/runs/bulk",
+            {"action": action, "runs": run.pk, "key": action, "tag": "a", "notes": "odd", "priority": 1},
         )
         assert (asked.status_code, sent.status_code) == ((200, 302) if action in offered else (403, 403)), (
             action

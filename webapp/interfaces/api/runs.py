@@ -156,6 +156,7 @@ def act_on_runs(
         run_ids=body.runs,
         key=idempotency_key or secrets.token_hex(16),
         tag=body.tag,
+        priority=PRIORITIES[body.priority] if body.priority else None,
         changes=body.changes.model_dump(exclude_unset=True) if body.changes is not None else None,
     )
     return {"sentence": bulk.sentence(row), "outcomes": row.outcomes}

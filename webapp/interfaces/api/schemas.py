@@ -211,12 +211,15 @@ class RunChanges(Body):
 class BulkBody(Body):
     """One action on many runs."""
 
-    action: Literal["stop", "resume", "tag", "untag", "change", "archive", "unarchive", "delete", "restore"]
+    action: Literal[
+        "stop", "resume", "priority", "tag", "untag", "change", "archive", "unarchive", "delete", "restore"
+    ]
     runs: list[str] = Field(
         max_length=MAX_RUNS,
-        description="Ids; stop and resume take 200 at a time, change, delete and restore 1,000.",
+        description="Ids; stop and resume take 200 at a time, priority, change, delete and restore 1,000.",
     )
     tag: str = Field("", description="Of tag and untag.")
+    priority: PriorityName | None = Field(None, description="Of priority, which changes only runs that wait.")
     changes: RunChanges | None = Field(None, description="Of change: the same for all runs.")
 
 

@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils.text import slugify
 from pyarrow import csv
 
-from training.recipe import hash_of
+from training.recipe import RecipeError, hash_of, parse_recipe
 from training.study.corpus import AXES, Corpus, CorpusRun, Points
 from training.study.file import Study as PlannedStudy
 from training.study.file import StudyFile
@@ -56,7 +56,16 @@ def store_corpus(project: Project, corpus: Corpus, says: StudyFile) -> None:
 
 def _key(run: CorpusRun) -> str:
     """The same for runs that differ in their seed alone."""
-    return hash_of(run.config | {"seed": 0})
+    return hash_of(_config(run))
+
+
+def _config(run: CorpusRun) -> dict[str, Any]:
+    """Without its seed, and with the defaults of fields that came after it ran: those are no other recipe."""
+    config = run.config | {"seed": 0}
+    try:
+        return parse_recipe(config).model_dump(mode="json")
+    except RecipeError:  # the schema of today need not know it
+        return config
 
 
 def _store_recipes(
@@ -78,9 +87,7 @@ def _store_recipes(
     }
     Recipe.objects.bulk_create(recipes.values())
     revisions = {
-        key: Revision(
-            recipe=recipe, number=1, config=found[key].config | {"seed": 0}, content_hash=key, message=MESSAGE
-        )
+        key: Revision(recipe=recipe, number=1, config=_config(found[key]), content_hash=key, message=MESSAGE)
         for key, recipe in recipes.items()
     }
     Revision.objects.bulk_create(revisions.values())

@@ -56,7 +56,7 @@ def whisker(
 
     `ceiling` is a payload of `webapp.science.curves.answers.ceiling`. Without even a bound there is only the scale.
     """
-    label = f"ceiling {ceiling['text']}, {ceiling['interval_text']}"
+    label = ", ".join(filter(None, (f"ceiling {ceiling['text']}", ceiling["interval_text"])))
     inner = _identified(ceiling, scale, series) if ceiling["identified"] else _open(ceiling, scale)
     css = f"whisker {series_class(series)}{' published' if published else ''}"
     ends = (WHISKER_MARGIN, WHISKER_WIDTH - WHISKER_MARGIN)

@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from scaling.course import normal_quantile
 from webapp.interfaces.pages.configuration import leaves, scalar
 from webapp.record.runs.ingest import summary_of
 from webapp.record.runs.models import Run
+from webapp.science.curves import words
 from webapp.science.curves.answers import shown
 from webapp.science.curves.comparison.entries import Entry
-from webapp.science.curves.words import AXES
+from webapp.science.curves.words import AXES, DEFAULT_LEVEL
 
 Estimate = tuple[float | None, float | None, float | None]  # a value and the ends of its interval
 NOTHING: Estimate = (None, None, None)
@@ -37,7 +39,7 @@ class Column:
             return value or "–"
         interval = (self.lo[place], self.hi[place]) if self.lo else (None, None)
         if interval == (None, None):
-            return f"{value:.4g}"
+            return words.amount(value) if self.key == "hours" else f"{value:.4g}"
         said = shown({"b": "B", "c_mid": "C_mid"}.get(self.key, "A"), value, interval)
         return f"{said['value_text']} ({said['interval_text']})"
 
@@ -82,15 +84,15 @@ def _setting(path: str, values: Sequence[Any]) -> Column:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
         is_wide = min(there) > 0 and max(there) >= LOG_FROM * min(there)
         return Column(path, path, "log" if is_wide else "linear", tuple(values))
-    words = tuple(None if value is None else scalar(value) for value in values)
-    return Column(path, path, "words", words)
+    said = tuple(None if value is None else scalar(value) for value in values)
+    return Column(path, path, "words", said)
 
 
 def _outcomes(x: str) -> list[tuple[str, str, Callable[[Entry], Estimate]]]:
     """(key, label, what an entry has) of everything that may come of a run."""
     return [
         (CEILING, "Forecast ceiling", _ceiling),
-        ("pass_rate", "Pass rate now", lambda entry: _plain(summary_of(_run(entry)).pass_rate)),
+        ("pass_rate", "Pass rate now", _pass_rate),
         ("b", "B, how steep", lambda entry: _parameter(entry, "B")),
         ("c_mid", f"C_mid, {AXES[x].label.lower()}", lambda entry: _parameter(entry, "C_mid")),
         ("hours", "Device-hours used", lambda entry: _plain(summary_of(_run(entry)).used_hours)),
@@ -108,6 +110,15 @@ def _run(entry: Entry) -> Run:
 
 def _plain(value: float | None) -> Estimate:
     return value, None, None
+
+
+def _pass_rate(entry: Entry) -> Estimate:
+    """The newest evaluation, with its error on prompts and samples."""
+    summary = summary_of(_run(entry))
+    if summary.pass_rate is None or summary.pass_rate_stderr is None:
+        return _plain(summary.pass_rate)
+    half = normal_quantile(DEFAULT_LEVEL) * summary.pass_rate_stderr
+    return summary.pass_rate, max(0.0, summary.pass_rate - half), min(1.0, summary.pass_rate + half)
 
 
 def _ceiling(entry: Entry) -> Estimate:

@@ -16,7 +16,7 @@ from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission
 from webapp.identity.audit.services import record_each
-from webapp.record.runs import editing, launch, lifecycle
+from webapp.record.runs import editing, launch, lifecycle, places
 from webapp.record.runs.bounds import MAX_TAGS, clean_tag
 from webapp.record.runs.editing import change_run, cleaned
 from webapp.record.runs.models import BulkAction, Run, State
@@ -25,6 +25,7 @@ from webapp.record.runs.states import ENDED
 DONE_OF = {  # action -> what is told first of a run that it changed
     "stop": "stopped",
     "resume": "resumed",
+    "priority": "changed",
     "tag": "tagged",
     "untag": "untagged",
     "change": "changed",
@@ -39,7 +40,7 @@ CONTRIBUTED = (*NEEDS_TAG, "change")
 NEEDS = {action: Permission.CONTRIBUTE if action in CONTRIBUTED else Permission.LAUNCH for action in ACTIONS}
 DONE = tuple(DONE_OF.values())
 # Actions that take the runs one by one, through the service that also tells the audit log -> how many runs at a time.
-ONE_BY_ONE = {"stop": 200, "resume": 200, "change": 1000, "delete": 1000, "restore": 1000}
+ONE_BY_ONE = {"stop": 200, "resume": 200, "priority": 1000, "change": 1000, "delete": 1000, "restore": 1000}
 MAX_RUNS = 10_000
 
 ADD_TAG = """
@@ -76,19 +77,24 @@ def act(
     run_ids: Sequence[str],
     key: str,
     tag: str = "",
+    priority: int | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> BulkAction:
     """Do it to each run, once: the same key again is the same action, and nothing more is done. `changes`: what
     `editing.change_run` takes, of the action change.
 
     Runs that are not of this project are reported as not found. All of it is one transaction. Raises InvalidInput
-    (action, runs, tag, key, changes and what they name), and Conflict where the key was used for another action.
+    (action, runs, tag, priority, key, changes and what they name), and Conflict where the key was used for another
+    action.
     Whoever calls it has asked for what the action needs (`NEEDS`).
     """
     ids = _checked(action, run_ids, key)
     said: dict[str, Any] = {"tag": clean_tag(tag) if action in NEEDS_TAG else "", "changes": None}
     if action == "change":
         said["changes"] = _checked_changes(changes)
+    if action == "priority":
+        places.check_priority(-1 if priority is None else priority, user=user, project=project)
+        said["changes"] = {"priority": priority}
     try:
         with transaction.atomic():
             row = BulkAction.objects.create(project=project, user=user, key=key, action=action, **said)
@@ -122,6 +128,8 @@ def sentence(row: BulkAction) -> str:
     phrases = sorted(counted, key=lambda phrase: (phrase not in DONE, -counted[phrase], phrase))
     told = ", ".join(f"{counted[phrase]:,} {phrase}" for phrase in phrases)
     tag = f" Tag: {row.tag}." if row.tag else ""
+    if row.action == "priority" and row.changes:
+        return f"{told}. Priority: {Run.Priority(row.changes['priority']).label}."
     return f"{told}.{tag}"
 
 
@@ -227,6 +235,17 @@ def _change(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
     return {run.pk: one(run) for run in runs}
 
 
+def _priority(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
+    wanted = (row.changes or {})["priority"]
+
+    def one(run: Run) -> Outcome:
+        if run.priority == wanted and run.state in places.TAKES_PRIORITY:
+            return Outcome("was so before")
+        return _try("changed", lambda: places.set_priority(run, wanted, user=user))
+
+    return {run.pk: one(run) for run in runs}
+
+
 def _tag(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
     tag = row.tag
     changed = _update_tags(ADD_TAG, runs, tag)
@@ -280,6 +299,7 @@ def _unarchive(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcom
 _DO: dict[str, Do] = {
     "stop": _each(_stop),
     "resume": _each(_resume),
+    "priority": _priority,
     "tag": _tag,
     "untag": _untag,
     "change": _change,

@@ -278,7 +278,9 @@ class BulkAction(models.Model):
     key = models.CharField(max_length=64)
     action = models.CharField(max_length=12)
     tag = models.CharField(max_length=40, blank=True)
-    changes = models.JSONField(null=True)  # of the action change: what `editing.change_run` takes
+    changes = models.JSONField(
+        null=True
+    )  # what `editing.change_run` takes; of priority: {"priority": number}
     outcomes = models.JSONField(default=list)  # [{"run", "name", "outcome", "words"}, ...]
     created_at = models.DateTimeField(auto_now_add=True)
 

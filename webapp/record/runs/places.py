@@ -26,6 +26,7 @@ MOST_QUOTA_HOURS = 1e9
 ROUNDING = 1e-9  # of the quota: 1 - 0.9 is a little less than 0.1
 LEAST_SHARE, MOST_SHARE = 0.01, 1000.0
 MOST_READ = 200
+TAKES_PRIORITY = frozenset({State.DRAFT, State.QUEUED})  # what has not been handed over
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def set_priority(run: Run, priority: int, *, user: User | None) -> Run:
     Raises InvalidInput (priority), and Conflict where the run does not wait any more.
     """
     check_priority(priority, user=user, project=run.project)
-    waits = Run.objects.filter(pk=run.pk, state__in=(State.DRAFT, State.QUEUED))
+    waits = Run.objects.filter(pk=run.pk, state__in=TAKES_PRIORITY)
     if not waits.update(priority=priority, version=F("version") + 1):
         run.refresh_from_db()
         raise Conflict(f"This run is {run.state}; its priority decides only while it is queued.")

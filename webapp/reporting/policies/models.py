@@ -46,7 +46,7 @@ class PolicyCheck:
 KINDS = (
     PolicyCheck(
         "budget", "Budget overrun",
-        "More than 5 % beyond its budget.",
+        "More than 5 % beyond its budget, and it goes on.",
         (WARN, STOP), STOP, has_alarm=False,
     ),
     PolicyCheck(

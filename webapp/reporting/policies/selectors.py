@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from webapp.identity.accounts.models import Project
 from webapp.record.alarm_rules import Comparison, Level, rules_by_name
-from webapp.record.runs.models import Attempt, Point, Run, Summary
+from webapp.record.runs.models import Attempt, Point, Record, Run, Summary
 from webapp.record.runs.selectors import PASS_RATE
 from webapp.reporting.alarms import judge as alarm_words
 from webapp.reporting.alarms.models import Alarm
@@ -114,9 +114,15 @@ def _is_of(alarm: Alarm, attempt: Attempt) -> bool:
 
 
 def budget_finding(run: Run) -> list[Finding]:
-    """The run has spent more than it was given, and still trains."""
+    """The run has spent more than it was given, and went on: the one step that crosses the budget is its last, and
+    what follows it (the last evaluation, a checkpoint) costs no compute."""
     used = Summary.objects.filter(run=run).values_list("used_hours", flat=True).first()
     if run.budget_hours is None or used is None or used < OVERRUN * run.budget_hours:
+        return []
+    beyond = Record.objects.filter(
+        run=run, attempt=run.attempt_number, compute__device_hours__gte=OVERRUN * run.budget_hours
+    )
+    if beyond.values("step").distinct()[:2].count() < 2:
         return []
     spent = f"{words.amount(used)} of {words.amount(run.budget_hours)} device-hours are spent"
     return [Finding("budget", f"{spent}, and its driver has not ended it.")]

@@ -123,8 +123,8 @@ class World:
         type(made).objects.filter(pk=made.pk).update(state=State.FAILED)
         return made
 
-    def bulk(self, action, run, tag="", changes=None):
-        asked = {"action": action, "run_ids": [run.pk], "key": action, "tag": tag, "changes": changes}
+    def bulk(self, action, run, tag="", **more):
+        asked = {"action": action, "run_ids": [run.pk], "key": action, "tag": tag, **more}
         bulk.act(user=self.user, project=self.project, **asked)
 
     def launch(self, key=None, **more):
@@ -352,6 +352,7 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.bulk.act": [
         (lambda w: w.bulk("stop", w.run), "run.stopped"),
         (lambda w: w.bulk("resume", w.ended), "run.resumed"),
+        (lambda w: w.bulk("priority", w.queued, priority=2), "run.priority_changed"),
         (lambda w: w.bulk("tag", w.run, "paper"), "run.tagged"),
         (
             lambda w: [w.bulk(action, run, "paper") for run in [w.run] for action in ("tag", "untag")],

@@ -1,5 +1,7 @@
 """The example project: what of a corpus is stored, who sees it, and its removal for good."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from django.conf import settings
@@ -49,6 +51,16 @@ def project(db, stored):
     """The example project, made once for the tests that only look at it."""
     caches["default"].clear()
     return Project.objects.get(pk=stored.pk)
+
+
+def test_a_run_from_before_a_field_came_is_of_the_same_recipe(corpus_folder):
+    run = next(iter(read_corpus(corpus_folder).runs.values()))
+    earlier = {name: value for name, value in run.config.items() if name != "samples"}
+    other = run.config | {"seed": 3, "samples": run.config["samples"] | {"groups": 7}}
+
+    assert corpus_rows._key(replace(run, config=earlier | {"seed": 2})) == corpus_rows._key(run)
+    assert corpus_rows._key(replace(run, config=other)) != corpus_rows._key(run)
+    assert corpus_rows._key(replace(run, config={"of": "another schema"}))
 
 
 def signed_in(user):

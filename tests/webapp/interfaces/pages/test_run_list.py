@@ -358,6 +358,20 @@ def test_an_action_asks_then_does_once_and_tells(ada, make_run):
     assert "1 stopped, 1 had already ended." in ada.get(sent.url.replace("filter=x&", "")).content.decode()
 
 
+def test_waiting_runs_are_put_before_others_at_once(ada, make_run):
+    queued, ended = make_run(0), make_run(6, seed=1, ended="failed")
+    asked = {"action": "priority", "runs": f"{queued.pk},{ended.pk}"}
+    page = ada.get("/runs/bulk", asked, headers=HTMX).content.decode()
+    assert "1 run does not wait and stays as it is." in page and 'value="1" selected>normal' in page
+
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page))
+    wrong = ada.post("/runs/bulk", form | {"priority": "9"})
+    sent = ada.post("/runs/bulk", form | {"priority": "0"}, follow=True)
+
+    assert (wrong.status_code, 'id="bulk-priority"' in wrong.content.decode()) == (422, True)
+    assert "1 changed, 1 not changed. Priority: low." in sent.content.decode()
+
+
 def test_resuming_says_what_will_not_go_on_and_what_begins_anew(ada, make_run, user, project):
     stopped, done = make_run(6, ended="cancelled"), make_run(6, seed=1, ended="succeeded")
     elsewhere = tracked_run(user=user, project=project, name="elsewhere", task="math")

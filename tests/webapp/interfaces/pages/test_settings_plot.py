@@ -11,7 +11,7 @@ from webapp.science.curves.comparison.entries import Entry
 
 def entry(key, config, *, ceiling=None, rate=None):
     run = Run(pk=key, config=config)
-    Summary(run=run, pass_rate=rate)
+    Summary(run=run, pass_rate=rate, pass_rate_stderr=rate and 0.02)
     course = (
         None if ceiling is None else SimpleNamespace(ceiling=ceiling, interval=(ceiling - 0.1, ceiling + 0.1))
     )
@@ -52,7 +52,7 @@ def test_outcomes_have_their_intervals_and_one_that_no_run_has_is_not_offered():
     assert list(outcomes) == ["ceiling", "pass_rate"]
     assert outcomes["ceiling"].lo == pytest.approx((0.5, 0.5))
     assert outcomes["ceiling"].cell(0) == "0.60 (0.50 to 0.70)"
-    assert outcomes["pass_rate"].cell(1) == "0.5"
+    assert outcomes["pass_rate"].cell(1) == "0.50 (0.47 to 0.53)"
     assert [c["key"] for c in plot.payload] == ["seed", "ceiling", "pass_rate"]
 
 

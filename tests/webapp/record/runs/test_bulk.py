@@ -63,6 +63,18 @@ def test_resuming_says_what_could_not_be(act, tracked, ended):
     assert (outcome["name"], outcome["words"]) == ("elsewhere", "This run trains elsewhere; resume it there.")
 
 
+def test_priority_of_those_that_wait(act, launch_one, ended):
+    queued, other = launch_one(), launch_one(seed=1)
+
+    said = act("priority", [queued, other, ended], priority=Run.Priority.LOW)
+
+    assert said == "2 changed, 1 not changed. Priority: low."
+    assert BulkAction.objects.get().outcomes[2]["words"].startswith("This run is succeeded")
+    assert {run.priority for run in Run.objects.exclude(pk=ended.pk)} == {Run.Priority.LOW}
+    said = act("priority", [queued], key="again", priority=Run.Priority.LOW)
+    assert said == "1 was so before. Priority: low."
+
+
 def test_tags(act, tracked, ended):
     assert act("tag", [tracked], tag=" Paper ") == "1 tagged. Tag: paper."
     assert act("tag", [tracked, ended], key="2", tag="paper") == "1 tagged, 1 had the tag before. Tag: paper."
@@ -90,6 +102,8 @@ def test_archiving_only_what_has_ended(act, tracked, ended):
         ({"run_ids": [f"r{i}" for i in range(201)]}, "runs"),
         ({"key": ""}, "key"),
         ({"key": "k" * 65}, "key"),
+        ({"action": "priority"}, "priority"),
+        ({"action": "priority", "priority": 7}, "priority"),
         ({"action": "tag", "tag": ""}, "tag"),
         ({"action": "tag", "tag": "two words"}, "tag"),
         ({"action": "tag", "tag": "x" * 41}, "tag"),

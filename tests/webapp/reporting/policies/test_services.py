@@ -6,7 +6,7 @@ from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
 from webapp.interfaces.pages.run.attempts import acted
 from webapp.record.runs import launch, lifecycle
-from webapp.record.runs.models import Dispatch, Summary
+from webapp.record.runs.models import Dispatch
 from webapp.reporting.alarms.services import judge_run
 from webapp.reporting.alerts.models import Notice
 from webapp.reporting.policies import services
@@ -131,20 +131,22 @@ def test_a_run_of_its_own_mind_does_otherwise(make_run, report, set_policy):
     assert policy_of(strict).of_run == {"mismatch"}
 
 
-def test_an_overrun_budget_is_stopped(make_run, set_policy):
+def test_an_overrun_budget_is_stopped(make_run, report, set_policy):
     run = make_run(6, budget_hours=16.0)
-    Summary.objects.filter(run=run).update(used_hours=16.5)
-    assert act_on(run.pk) == []  # the driver ends it at its next step
+    report(run, TRUNCATION, 0.0, 2, first=15_500)
+    assert act_on(run.pk) == []  # by less than 5 %
+    report(run, TRUNCATION, 0.0, 1, first=16_000)
+    assert act_on(run.pk) == []  # one long step, the last one: its evaluation may be under way
 
-    Summary.objects.filter(run=run).update(used_hours=17.0)
+    report(run, TRUNCATION, 0.0, 1, first=16_001)
     assert [action.kind for action in act_on(run.pk)] == ["budget"]
     assert "17.0 of 16.0 device-hours are spent" in (state(run) and run.state_reason)
 
 
-def test_an_overrun_budget_that_is_to_warn_is_said_once(make_run, set_policy, user):
+def test_an_overrun_budget_that_is_to_warn_is_said_once(make_run, report, set_policy, user):
     set_policy(budget="warn")
     run = make_run(6, budget_hours=16.0)
-    Summary.objects.filter(run=run).update(used_hours=17.0)
+    report(run, TRUNCATION, 0.0, 2, first=16_000)
 
     (action,) = act_on(run.pk)
 

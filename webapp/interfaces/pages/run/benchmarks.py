@@ -16,6 +16,7 @@ from webapp.record.runs.models import Run
 MOST_ROWS = 50  # newest steps that the page shows
 MOST_JOBS = 20
 HELD_OUT = "held out"
+ASKED = ("task", "step", "k", "limit", "options")  # fields of the form
 
 
 def benchmarks_context(run: Run) -> dict[str, Any]:

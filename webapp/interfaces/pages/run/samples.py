@@ -175,6 +175,11 @@ class Response:
         return [*said, f"{row['forced']} forced tokens"] if row["forced"] else said
 
     @property
+    def kept(self) -> int:
+        """Characters of the response that are stored."""
+        return len(self.row["response"])
+
+    @property
     def verdict(self) -> str:
         if self.row["judged"] is False:
             return "not judged"

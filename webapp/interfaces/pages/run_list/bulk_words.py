@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from webapp.record.runs.ingest import spent_hours, summary_of
 from webapp.record.runs.models import Run, State
+from webapp.record.runs.places import TAKES_PRIORITY
 from webapp.record.runs.states import ACTIVE, ENDED
 from webapp.science.curves.words import amount, count
 
 TITLES = {
     "stop": "Stop {runs}",
     "resume": "Resume {runs}",
+    "priority": "Set the priority of {runs}",
     "tag": "Tag {runs}",
     "untag": "Take a tag off {runs}",
     "change": "Edit {runs}",
@@ -32,6 +34,12 @@ def consequences(action: str, runs: Sequence[Run]) -> list[str]:
         return _of_stopping(runs)
     if action == "resume":
         return _of_resuming(runs)
+    if action == "priority":
+        begun = sum(run.state not in TAKES_PRIORITY for run in runs)
+        stay = "stays as it is" if begun == 1 else "stay as they are"
+        return ["Of the runs that wait, those of higher priority start first."] + (
+            [f"{count(begun, 'run does', 'runs do')} not wait and {stay}."] if begun else []
+        )
     if action == "archive":
         unfinished = sum(run.state in ACTIVE for run in runs)
         kept = "Archived runs are hidden from the list; their data, fits and pages stay."

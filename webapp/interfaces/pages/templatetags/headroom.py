@@ -2,6 +2,7 @@
 `webapp.interfaces.pages.marks`."""
 
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from django import template
 from django.http import HttpRequest
@@ -120,13 +121,17 @@ def recipe_label(run: Run) -> str:
 @register.simple_tag(takes_context=True)
 def with_query(context: template.Context, **changes: object) -> str:
     """The current query string with some keys set, or dropped where the value is None: state lives in the URL."""
-    request: HttpRequest = context["request"]
-    query = request.GET.copy()
-    for name, value in changes.items():
-        query.pop(name, None)
-        if value is not None:
-            query[name] = str(value)
-    return f"?{query.urlencode()}" if query else "?"
+    kept = [text for name, text in _encoded(context["request"]) if name not in changes]
+    new = [urlencode([(name, value)]) for name, value in changes.items() if value is not None]
+    return f"?{'&'.join(kept + new)}"
+
+
+def _encoded(request: HttpRequest) -> list[tuple[str, str]]:
+    """(name, "name=value") of all that the address asks for, once a request: a comparison names a hundred runs."""
+    if not hasattr(request, "encoded_query"):
+        asked = [(name, value) for name, values in request.GET.lists() for value in values]
+        request.encoded_query = [(name, urlencode([(name, value)])) for name, value in asked]  # type: ignore[attr-defined]
+    return request.encoded_query  # type: ignore[attr-defined]
 
 
 SHARED_CHART = "chart"  # the id of the chart of a page that can be shared

@@ -38,7 +38,7 @@ from webapp.interfaces.pages.run import meaning as meanings
 from webapp.interfaces.pages.run import samples
 from webapp.interfaces.pages.run import tabs as forecast_page
 from webapp.interfaces.pages.run.attempts import before_resuming, last_words, since
-from webapp.interfaces.pages.run.benchmarks import asked_in
+from webapp.interfaces.pages.run.benchmarks import ASKED, asked_in
 from webapp.interfaces.pages.run.meaning import changes_in
 from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
 from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
@@ -137,7 +137,7 @@ def is_draft(run: Run) -> bool:
 
 def may_set_priority(run: Run) -> bool:
     """Whether its place in the queue still matters."""
-    return run.state in (State.DRAFT, State.QUEUED)
+    return run.state in places.TAKES_PRIORITY
 
 
 ACTIONS: dict[str, Callable[[Run], bool]] = {
@@ -250,10 +250,11 @@ def evaluate(request: HttpRequest, run_id: str) -> HttpResponse:
     try:
         found, is_new = ask_for(run, asked_in(request.POST.dict()), user=signed_in(request))
     except (Conflict, InvalidInput) as error:
-        messages.warning(request, str(error))
-    else:
-        words = "will be measured" if is_new else f"was asked for before, and has {found.state}"
-        messages.info(request, f"Step {found.step:,} on {found.label} {words}.")
+        messages.warning(request, str(error))  # at the top: no fragment, or the page would open below it
+        asked = {name: request.POST.get(name, "")[:1000] for name in ASKED}
+        return redirect(f"{reverse('run', args=[run.pk])}?{urlencode({'tab': 'benchmarks'} | asked)}")
+    words = "will be measured" if is_new else f"was asked for before, and has {found.state}"
+    messages.info(request, f"Step {found.step:,} on {found.label} {words}.")
     return _to_benchmarks(run)
 
 

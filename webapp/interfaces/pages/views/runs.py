@@ -147,6 +147,7 @@ def _ask(
         "needs_tag": action in bulk.NEEDS_TAG,
         "tags": sorted({tag for run in runs for tag in run.tags}) if action == "untag" else [],
         "tag": asked.get("tag", ""),
+        "priorities": Run.Priority.choices,
         "sent": asked,
         "key": new_key(),
         "back": asked.get("back", ""),
@@ -163,6 +164,7 @@ def _done(request: HttpRequest, action: str, ids: list[str]) -> HttpResponse:
         run_ids=ids,
         key=request.POST.get("key", ""),
         tag=request.POST.get("tag", ""),
+        priority=whole_in(request.POST.get("priority", ""), 2),
         changes=many_changes_in(request.POST.dict()) if action == "change" else None,
     )
     query = QueryDict(request.POST.get("back", "")[:8000], mutable=True)
@@ -171,9 +173,9 @@ def _done(request: HttpRequest, action: str, ids: list[str]) -> HttpResponse:
 
 
 def _change_refused(request: HttpRequest, asked: QueryDict, error: ServiceError) -> HttpResponse:
-    """A wrong tag or change is asked for again; anything else is said above the list."""
+    """A wrong tag, priority or change is asked for again; anything else is said above the list."""
     action = asked.get("action", "")
-    if error.field == "tag" or (action == "change" and error.field not in ("runs", "key")):
+    if error.field in ("tag", "priority") or (action == "change" and error.field not in ("runs", "key")):
         return _ask(request, action, _ticked(asked), error.message, error.status)
     state_from(request, asked.get("back", ""))
     return list_page(request, problem=error.message, status=error.status)

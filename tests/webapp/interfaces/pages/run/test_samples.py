@@ -60,6 +60,18 @@ def test_hostile_text_is_text(ada, make_run):
     assert "&lt;script&gt;alert(1)" in page_of(ada, run) and "⟨U+202E⟩" in page_of(ada, run)
 
 
+def test_of_a_response_of_a_million_characters_it_is_said_what_is_kept_and_what_is_shown(ada, make_run):
+    run = make_run(0)
+    put(run, 1, [row("a", "x " * 500_000, True), row("b", "short", True)])
+
+    page = page_of(ada, run)
+
+    assert "180,035 of 200,035 characters are not shown here; the JSONL file has them." in page
+    assert (
+        page.count("It had 1,000,000 characters: the middle was not kept.") == page.count("the middle") == 1
+    )
+
+
 def test_filters_and_what_cannot_be_read(ada, make_run):
     run = make_run(0)
     put(run, 1, [row("a", "short", True), row("a", "something longer", False)])

@@ -370,9 +370,13 @@ def test_a_checkpoint_is_measured_from_its_tab(ada, panel, make_run):
         "Step 4 on arithmetic, max_digits=2, train_prompts=20, k=2 will be measured."
         in answer.content.decode()
     )
-    assert "options: JSON such as" in broken.content.decode()
+    page = broken.content.decode()
+    assert "options: JSON such as" in page and 'value="[1]"' in page and 'value="arithmetic"' in page
+    assert broken.redirect_chain[0][0].endswith(
+        "options=%5B1%5D"
+    )  # no fragment: what is wrong stands at the top
     assert 'data-state="queued"' in panel(run, tab="benchmarks")
     result = {"pass_rate": 0.5, "pass_rate_stderr": 0.125, "contamination": 0.5}
     run.evaluations.update(state="succeeded", result=result)
     shown = panel(run, tab="benchmarks")
-    assert "± 0.125" in shown and "50.0 % seen" in shown
+    assert "± 0.12<" in shown and "50.0 % seen" in shown
