@@ -232,7 +232,7 @@ def report_finished(
 ) -> Run:
     """The attempt's trainer says how it ended: succeeded, failed or cancelled. Safe to repeat. With `infrastructure`
     it failed because of what it ran on, and may go on by itself from its newest checkpoint. `time`: when, where it is
-    told later (ISO 8601).
+    told later (ISO 8601); not before it began.
 
     Raises InvalidInput for another state or attempt, Conflict where the attempt has ended in another way.
     """
@@ -242,7 +242,8 @@ def report_finished(
     reason = redact(run.project_id, message.replace("\0", ""))[:10_000]
     if state == State.CANCELLED:
         reason = _who_stopped(run, attempt) or reason
-    ending = Move(run.pk, attempt, State(state), reason, ended_at=_moment(run, time))
+    ended_at = max(_moment(run, time), run.started_at or run.created_at)
+    ending = Move(run.pk, attempt, State(state), reason, ended_at=ended_at)
     if move_many([ending], part=DRIVER):
         run.refresh_from_db()
         if state == State.FAILED:

@@ -439,6 +439,12 @@ def test_what_trains_elsewhere_says_when_it_was(launch_one, tracked):
     assert run.started_at >= now
 
 
+def test_a_clock_that_is_behind_ends_no_run_before_it_began(tracked):
+    lifecycle.report_started(tracked, attempt=1)
+    lifecycle.report_finished(tracked, attempt=1, state="succeeded", time="2026-01-01T09:30:00+00:00")
+    assert tracked.ended_at == tracked.started_at
+
+
 def test_a_trainer_elsewhere_that_says_nothing_is_named(tracked):
     assert observation.silence_of(tracked) == ""
     Run.objects.update(started_at=timezone.now() - timedelta(minutes=7))
