@@ -41,6 +41,7 @@ from webapp.interfaces.imports.readers.rows import (
 from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by
 
 STATES = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}
+DESCRIPTION, OWN_TAGS = "mlflow.note.content", ("mlflow.", "headroom.")
 MAX_METRICS = 10_000
 MAX_GROUP = 1000  # metrics of one row
 
@@ -67,17 +68,20 @@ class MlflowRun:
     experiment: str
     status: str
     params: Mapping[str, str]
+    tags: Mapping[str, str]
     metric_names: Sequence[str]
     histories: Callable[[], Sequence[Iterator[Point]]]
     notes: list[str] = field(default_factory=list)
 
     def found(self, options: Options) -> FoundRun:
         config = {name: plain_value(value) for name, value in self.params.items()}
+        said = {name: value for name, value in self.tags.items() if not name.startswith(OWN_TAGS)}
+        told = {"tags": said, "description": self.tags.get(DESCRIPTION)}
         return FoundRun(
             key=self.run_id,
-            name=self.name or options.name or self.run_id,
+            name=self.name or self.tags.get("mlflow.runName") or options.name or self.run_id,
             rows=lambda: self._rows(options, config),
-            config=config,
+            config={name: words for name, words in told.items() if words} | config,
             task=self.experiment,
             model=model_of(config),
             seed=seed_of(config),
@@ -181,14 +185,14 @@ def _run(root: Path, folder: Path, meta: Mapping[str, Any], experiment: str) -> 
     notes: list[str] = []
     metrics = files_below(folder / "metrics", lambda name: True)
     names = {path: path.relative_to(folder / "metrics").as_posix() for path in metrics}
-    tags = _texts(folder / "tags")
     return MlflowRun(
         place=inside(root, folder),
         run_id=_word(meta.get("run_id") or meta.get("run_uuid")),
-        name=_word(meta.get("run_name")) or tags.get("mlflow.runName", ""),
+        name=_word(meta.get("run_name")),
         experiment=experiment,
         status=_status(meta.get("status")),
         params=_texts(folder / "params"),
+        tags=_texts(folder / "tags"),
         metric_names=list(names.values()),
         histories=lambda: [_history(path, inside(root, path), name, notes) for path, name in names.items()],
         notes=notes,
@@ -302,10 +306,11 @@ def _run_in_store(
     return MlflowRun(
         place=place,
         run_id=run_id,
-        name=name or tags.get("mlflow.runName", ""),
+        name=name,
         experiment=experiment,
         status=status,
         params=params,
+        tags=tags,
         metric_names=names,
         histories=lambda: [_points(path, run_id, place)],
     )

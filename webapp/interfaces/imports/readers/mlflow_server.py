@@ -73,16 +73,16 @@ class Server:
         info, data = one.get("info"), one.get("data") or {}
         if not isinstance(info, Mapping):
             raise BadSource(self.address, None, "A run of the server has no info.")
-        tags = _pairs(data, "tags")
         run_id = str(info.get("run_id") or info.get("run_uuid") or "")
         names = sorted(_pairs(data, "metrics"))
         return MlflowRun(
             place=f"{self.address}, run {run_id}",
             run_id=run_id,
-            name=str(info.get("run_name") or tags.get("mlflow.runName") or ""),
+            name=str(info.get("run_name") or ""),
             experiment=experiments.get(str(info.get("experiment_id")), ""),
             status=str(info.get("status", "")),
             params=_pairs(data, "params"),
+            tags=_pairs(data, "tags"),
             metric_names=names,
             histories=partial(self._histories, run_id, names),
         )

@@ -270,6 +270,25 @@ def test_a_database_has_every_run_that_is_not_deleted(database: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("kind", ["folder", "database"])
+def test_what_people_said_of_a_run_is_in_its_configuration(kind: str, tmp_path: Path) -> None:
+    said = {"stage": "pilot", "mlflow.note.content": "Two lines\nof words.", "mlflow.user": "ada"}
+    if kind == "folder":
+        written(tmp_path / "1" / "abc", "meta.yaml", "run_id: abc\nstatus: 3\n")
+        for name, text in (said | {"mlflow.runName": "first"}).items():
+            written(tmp_path / "1" / "abc", f"tags/{name}", text)
+        (run,) = runs_of("mlflow", tmp_path).values()
+        assert run.name == "first"
+    else:
+        copy = Path(shutil.copy(SAMPLES / "mlflow.db", tmp_path / "mlflow.db"))
+        with closing(sqlite3.connect(copy, isolation_level=None)) as store:
+            (run_id,) = store.execute("SELECT run_uuid FROM runs WHERE name = 'done'").fetchone()
+            store.executemany("INSERT INTO tags VALUES (?, ?, ?)", [(*tag, run_id) for tag in said.items()])
+        run = runs_of("mlflow", copy)["done"]
+        assert run.config["seed"] == 7
+    assert run.config["tags"] == {"stage": "pilot"} and run.config["description"] == "Two lines\nof words."
+
+
 def test_transformers_names_are_ours_as_they_are_while_it_logs(database: Path) -> None:
     changed(
         database,
