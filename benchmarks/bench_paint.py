@@ -78,12 +78,15 @@ def pages() -> dict[str, str]:
 
     done = Run.objects.filter(project__slug=PROJECT, state="succeeded").order_by("-created_at", "id")
     ids = list(done.values_list("pk", flat=True)[:COMPARED])
+    many = "&".join(f"run={pk}" for pk in ids)
     return {
         "sign-in": "/sign-in",
         "list of runs": "/runs",
         "run page": f"/runs/{ids[0]}",
         "compare of 4": "/compare?" + "&".join(f"run={pk}" for pk in ids[:4]),
-        f"compare of {len(ids)}": "/compare?" + "&".join(f"run={pk}" for pk in ids),
+        f"compare of {len(ids)}": f"/compare?{many}",
+        f"metrics of {len(ids)}": f"/compare?{many}&tab=metrics&m=train/*",  # 14 panels
+        f"settings of {len(ids)}": f"/compare?{many}&tab=settings",
         "leaderboard": "/leaderboard",
         "launch": "/runs/new",
     }
