@@ -15,6 +15,7 @@ class Command(BaseCommand):
     help = (
         "Remove checkpoints and logs as the projects' policies say; with --dry-run, only say what would go."
     )
+    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only say what would go")

@@ -10,6 +10,7 @@ from webapp.identity.secrets.services import encrypt_anew
 
 class Command(BaseCommand):
     help = "Encrypt the secrets of all projects with the first key of HEADROOM_SECRETS_KEY."
+    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

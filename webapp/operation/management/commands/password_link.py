@@ -13,6 +13,7 @@ from webapp.identity.signin.passwords import link_path
 
 class Command(BaseCommand):
     help = "Print a link with which USER sets a new password. It works once, for a day; give it to USER only."
+    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")

@@ -9,6 +9,7 @@ from webapp.science.curves.services import rebuild_all
 
 class Command(BaseCommand):
     help = "Make the summary of every run anew from its records, evaluations and fits. Safe while trainers report."
+    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def handle(self, *args: Any, **options: Any) -> None:
         looked = changed = 0

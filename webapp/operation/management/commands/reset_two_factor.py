@@ -14,6 +14,7 @@ class Command(BaseCommand):
     help = (
         "Remove USER's app, passkeys and recovery codes and end all of USER's sessions. The password stays."
     )
+    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
