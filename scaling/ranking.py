@@ -126,6 +126,10 @@ class Place:
 
     def in_order(self) -> list[int]:
         """Those compared, by rank and then by value, the best first."""
+        return list(self._order)
+
+    @cached_property
+    def _order(self) -> list[int]:
         known = [(one.rank, -one.value, index) for index, one in enumerate(self.standings) if one is not None]
         return [index for _, _, index in sorted(known)]
 

@@ -109,7 +109,8 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
     axis, many = AXES[x], is_many(entries)
     unfitted, missing = why_unfitted(entries, x, many=many), notes(entries, x)
     series = [drawing.series(entry, view, many=many) for entry in entries]
-    table = _table(entries)
+    found = odds.all_compared(entries)
+    table = _table(entries, found)
     return {
         "x": {"key": axis.key, "label": axis.label, "short": axis.short},
         "y_label": drawing.Y_LABELS[view],
@@ -122,7 +123,7 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
         "scale": _scale(table),
         "unfitted": unfitted,
         "empty": is_empty(entries),
-        "sentences": odds.sentences(entries, view, x, unfitted=unfitted),
+        "sentences": odds.sentences(entries, found, view, x, unfitted=unfitted),
         "notes": _notes(entries, series, view=view, x=x, many=many) + missing,
         "missing": missing,
     }
@@ -168,13 +169,11 @@ def _sampled_note(entries: Sequence[Entry], view: str, x: str) -> str:
     )
 
 
-def _table(entries: Sequence[Entry]) -> list[Payload]:
+def _table(entries: Sequence[Entry], compared: odds.AllCompared) -> list[Payload]:
     """A row for each entry, those of a task and model together, the best first; published ones last."""
-    groups = odds.by_rivals(entries)
-    several = len(groups) > 1
+    several = len(compared) > 1
     rows = []
-    for (task, model), rivals in groups.items():
-        found = odds.compare(rivals)
+    for (task, model), (rivals, found) in compared.items():
         said = [_row(entry) | standing.told(found, place) for place, entry in enumerate(rivals)]
         for row in said:
             row |= {"tie_group": f"{task} {model} {row['rank']}" if row["tied"] else None}

@@ -20,6 +20,9 @@ from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis
 
 PAIRS_UP_TO = 3  # entries, of which every pair is told
 Payload = dict[str, Any]
+AllCompared = dict[
+    tuple[str, str], tuple[list[Entry], Compared]
+]  # task and model: rivals, and what came of them
 STOPS = 120  # of the slider
 CROSSINGS_UP_TO = 6  # entries: fifteen pairs
 _GRID = 60
@@ -41,13 +44,25 @@ def by_rivals(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
     return groups
 
 
-def sentences(entries: Sequence[Entry], view: str, x: str = DEFAULT_AXIS, *, unfitted: str = "") -> list[str]:
-    """What can be told apart, and what cannot be compared at all. `unfitted`: why none of them has a fit,
-    which keeps those without a forecast from being compared."""
+def all_compared(entries: Sequence[Entry]) -> AllCompared:
+    """Those of each task and model with what came of comparing them."""
+    return {group: (rivals, compare(rivals)) for group, rivals in by_rivals(entries).items()}
+
+
+def sentences(
+    entries: Sequence[Entry],
+    found: AllCompared,
+    view: str,
+    x: str = DEFAULT_AXIS,
+    *,
+    unfitted: str = "",
+) -> list[str]:
+    """What can be told apart of what `all_compared` found, and what cannot be compared at all. `unfitted`: why none of
+    them has a fit, which keeps those without a forecast from being compared."""
     own = [entry for entry in entries if entry.kind != PUBLISHED]
-    groups = by_rivals(own)
-    several = [rivals for rivals in groups.values() if len(rivals) > 1]
-    ordered = [sentence for rivals in several for sentence in _of_rivals(rivals, x)]
+    groups = {group: rivals for group, (rivals, _) in found.items()}
+    several = [each for each in found.values() if len(each[0]) > 1]
+    ordered = [sentence for rivals, compared in several for sentence in _of_rivals(rivals, compared, x)]
     if unfitted and several and not any(entry.reach for entry in own):
         ordered = [f"Nothing can be said of their order. {unfitted}"]
     said = ordered + _apart(groups)
@@ -76,9 +91,9 @@ def _apart(groups: dict[tuple[str, str], list[Entry]]) -> list[str]:
     ]
 
 
-def _of_rivals(rivals: list[Entry], x: str) -> list[str]:
+def _of_rivals(rivals: list[Entry], found: Compared, x: str) -> list[str]:
     """Every pair of a few, and what their seeds say; of more, who is ahead."""
-    names, found = [entry.label for entry in rivals], compare(rivals)
+    names = [entry.label for entry in rivals]
     if len(rivals) > PAIRS_UP_TO or not found.here.in_order():
         return standing.answer(names, found, x)
     pairs = [standing.pair(names, found, a, b, x) for a, b in combinations(range(len(rivals)), 2)]
