@@ -40,6 +40,7 @@ def running_stack(home: Path) -> Iterator[demo.Api]:
             yield demo.Api(f"http://127.0.0.1:{port}", demo.launch_token("admin"))
         finally:
             stack.send_signal(signal.SIGTERM)
+            stack.communicate()
 
 
 def trained(api: demo.Api, run: str) -> list[float]:
