@@ -16,14 +16,20 @@ def received(*pieces, now=100.0):
     return one
 
 
+def whole_at_its_end(data, size):
+    """What was received of it in pieces of so many bytes."""
+    one = Receiving()
+    for i in range(0, len(data), size):
+        assert not one.is_whole
+        one.take(data[i : i + size])
+    assert one.is_whole
+    return one
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_a_request_is_whole_with_its_last_byte_however_it_comes(size):
-    whole, one = HEAD + b"hello", Receiving()
-    for i in range(0, len(whole), size):
-        assert not one.is_whole
-        one.take(whole[i : i + size])
+    one = whole_at_its_end(HEAD + b"hello", size)
 
-    assert one.is_whole
     assert bytes(one.head) == HEAD
 
 
@@ -60,12 +66,8 @@ def read(source):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_chunks_are_a_body_of_known_length_however_they_come(size):
-    whole, one = CHUNKED + b"3;a=b\r\nhel\r\n2\r\nlo\r\n0\r\nLast: yes\r\n\r\n", Receiving()
-    for i in range(0, len(whole), size):
-        assert not one.is_whole
-        one.take(whole[i : i + size])
+    one = whole_at_its_end(CHUNKED + b"3;a=b\r\nhel\r\n2\r\nlo\r\n0\r\nLast: yes\r\n\r\n", size)
 
-    assert one.is_whole
     assert one.head_now() == CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: 5")
     assert body_of(one) == b"hello"
 

@@ -22,10 +22,8 @@ from django.conf import settings
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Preview, Row
 
 LOOK_SECONDS = 5  # of CPU: for the beginning of a file, while somebody waits
-LEAST_READ_SECONDS, MOST_READ_SECONDS = (
-    60,
-    600,
-)  # for all of it, by a worker: while it reads no other import goes on
+# For all of it, by a worker: while it reads no other import goes on.
+LEAST_READ_SECONDS, MOST_READ_SECONDS = 60, 600
 BYTES_A_SECOND = 1_000_000  # that the slowest reader reads
 WALL_FACTOR = 6  # how much longer the clock may run on a busy machine
 MOST_RUNS = 1000

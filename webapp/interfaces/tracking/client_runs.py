@@ -16,7 +16,7 @@ from webapp.identity.accounts.models import User
 from webapp.interfaces.tracking.intake import locked, rejoin
 from webapp.interfaces.tracking.lines import iso
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
-from webapp.interfaces.tracking.translate import Meter, said_by
+from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, Meter, said_by
 from webapp.record.runs import lifecycle
 from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK
 from webapp.record.runs.launch import UNSTATED, TrackRequest, track_run
@@ -30,8 +30,6 @@ SILENT = (
     f"Its client has been silent for {SILENCE.seconds // 60} minutes; trackio does not say how a run ends."
 )
 ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its configuration
-NOTE = "mlflow.note.content"  # what MLflow calls a run's description
-NO_WORDS = ("mlflow.", "headroom.", ALERTS, LEFT_OUT)  # tags that are not for people
 
 
 @transaction.atomic
@@ -98,9 +96,11 @@ def _shown(here: ClientRun) -> dict[str, Any]:
     said = said_by(here.params, here.tags)
     origin: dict[str, Any] = {"client": here.client, "group": here.group.name, "run_id": here.key}
     origin |= {name: here.tags[name] for name in (ALERTS, LEFT_OUT) if name in here.tags}
-    if words := {name: each for name, each in here.tags.items() if not name.startswith(NO_WORDS)}:
+    if words := {
+        name: each for name, each in here.tags.items() if not name.startswith((*NO_WORDS, ALERTS, LEFT_OUT))
+    }:
         origin["tags"] = words
-    note = str(here.tags.get(NOTE, "")).splitlines()
+    note = str(here.tags.get(DESCRIPTION, "")).splitlines()
     return {
         "config": {**here.params, "logged_through": origin},
         "notes": "\n".join(presentable(line, MAX_NOTES) for line in note).strip()[:MAX_NOTES],

@@ -23,6 +23,8 @@ from headroom.adapters.naming import (
 )
 
 TRANSFORMERS, VERL = "transformers", "verl"
+DESCRIPTION = "mlflow.note.content"  # the tag that MLflow keeps a run's description in
+NO_WORDS = ("mlflow.", "headroom.")  # tags that are not for people begin so
 PASS_RATE = "eval/pass_rate"
 MAX_NAME = 250
 MILLISECONDS_AN_HOUR = 3_600_000

@@ -25,6 +25,8 @@ from webapp.identity.accounts.services import DEFAULT_ORGANISATION, default_orga
 class OperatorCommand(BaseCommand):
     """What a service refuses is said in one line, with status 1."""
 
+    requires_system_checks = ["headroom"]  # of our own settings alone
+
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)

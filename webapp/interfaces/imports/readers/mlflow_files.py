@@ -38,10 +38,9 @@ from webapp.interfaces.imports.readers.rows import (
     plain_value,
     since_1970,
 )
-from webapp.interfaces.tracking.translate import TRANSFORMERS, said_by
+from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, TRANSFORMERS, said_by
 
 STATES = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}
-DESCRIPTION, OWN_TAGS = "mlflow.note.content", ("mlflow.", "headroom.")
 MAX_METRICS = 10_000
 MAX_GROUP = 1000  # metrics of one row
 
@@ -75,7 +74,7 @@ class MlflowRun:
 
     def found(self, options: Options) -> FoundRun:
         config = {name: plain_value(value) for name, value in self.params.items()}
-        said = {name: value for name, value in self.tags.items() if not name.startswith(OWN_TAGS)}
+        said = {name: value for name, value in self.tags.items() if not name.startswith(NO_WORDS)}
         told = {"tags": said, "description": self.tags.get(DESCRIPTION)}
         return FoundRun(
             key=self.run_id,

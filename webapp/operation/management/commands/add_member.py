@@ -11,7 +11,6 @@ from webapp.operation.management.base import OperatorCommand, project_named, use
 
 class Command(OperatorCommand):
     help = "Make USER a member of PROJECT in ROLE, or change the role. Safe to repeat."
-    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")

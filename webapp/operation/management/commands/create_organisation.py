@@ -10,7 +10,6 @@ from webapp.operation.management.base import OperatorCommand, user_named
 
 class Command(OperatorCommand):
     help = "Make an organisation. Its first project comes by create_project SLUG NAME --organisation SLUG."
-    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug", metavar="SLUG")

@@ -12,7 +12,6 @@ from webapp.operation.management.base import OperatorCommand, organisation_named
 
 class Command(OperatorCommand):
     help = "Make a project with the shipped recipes in it. Its members come by add_member or by invitations."
-    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug", metavar="SLUG")

@@ -15,7 +15,6 @@ class Command(OperatorCommand):
         "Launch each recipe with each seed: `launch_recipes --leave-one-out --size tiny --seeds 0 1 2`. "
         "Safe to repeat: the same label, recipe and seed are the same run."
     )
-    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("recipes", nargs="*", metavar="SLUG", help="recipes, by slug")
