@@ -52,13 +52,14 @@ def test_launches_have_one_driver_and_two_while_one_ends(api: httpx.Client, stac
 
     try:
         wait_until(some_have_ended, 240, "end of the first runs")
-        waiting = [run for run, state in states(api, runs).items() if state == "queued"]
-        reasons = [api.get(f"runs/{run}").json()["state_reason"] for run in waiting]
+        answers = [api.get(f"runs/{run}").json() for run in runs]
+        waiting = [answer for answer in answers if answer["state"] == "queued"]
         counts = api.get("status").json()["runs"]
     finally:
         api.post("runs/bulk", json={"action": "stop", "runs": runs})
     assert any(seen), "no driver was seen"
     assert len(waiting) >= LAUNCHES - WATCHED - cores // 2
+    reasons = [answer["state_reason"] for answer in waiting]
     assert all(reason.startswith("waits for the cluster: needs ") for reason in reasons), reasons
     assert counts["waiting"] in (len(waiting), len(waiting) - 1)  # one may have gone meanwhile
     wait_until(lambda: set(states(api, runs).values()) <= ENDED, 60, "end of all runs")
