@@ -17,6 +17,7 @@ GIB = 1 << 30
 SHAPES = Path(__file__).parent / "shapes"  # config.json of models, without weights
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 ADAM_BYTES = 16  # of a parameter: weight, gradient and two moments, all float32
+MOMENTS_BYTES = 8
 # Of a trainer's GPU beside tensors, as measured on an H200 (docs/scale.md): CUDA's context took 0.77 GiB, and blocks
 # that the allocator kept for itself 1.3 to 13.5 % of the peak. Buffers of NCCL were not measured.
 CONTEXT, GAPS = 0.8 * GIB, 0.14
@@ -152,6 +153,8 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
         cache = max(0, int(recipe.engine.gpu_memory_utilization * gpu_bytes - weights - ENGINE_SPARE))
     tokens = cache // token
     unit = 4 * max(shape.layer_parameters, shape.embedding)
+    trained = shape.trained(recipe.trainer.lora_rank)
+    offloaded = MOMENTS_BYTES * trained if recipe.optimizer.offload_moments else 0
     return Need(
         trainer=trainer,
         engine_weights=weights,
@@ -159,8 +162,8 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
         kv_tokens=tokens,
         kv_sequences=tokens // recipe.rollout.max_sequence_tokens,
         arriving=weights,
-        host_loading=int(LOADING_UNITS * unit) * resources.num_trainers,
-        host_checkpoint=12 * shape.trained(recipe.trainer.lora_rank),
+        host_loading=int(LOADING_UNITS * unit) * resources.num_trainers + offloaded,
+        host_checkpoint=12 * trained + offloaded,
         shared_memory=0 if recipe.broadcasts_weights else 2 * shape.parameters * dtype,
     )
 
@@ -215,12 +218,13 @@ def _state_bytes(recipe: Recipe, shape: Shape) -> int:
     """What a rank holds of weights, gradients and moments. Embeddings and head are not divided by columns."""
     ranks, tensor = recipe.resources.num_trainers, recipe.resources.trainer_tensor_parallel
     trained = shape.trained(recipe.trainer.lora_rank)
+    adam = ADAM_BYTES - MOMENTS_BYTES * recipe.optimizer.offload_moments
     copies = int(recipe.trainer.lora_rank is not None) + int(recipe.loss.kl_coef > 0)
-    states = ADAM_BYTES * trained + 4 * copies * shape.parameters
+    states = adam * trained + 4 * copies * shape.parameters
     if recipe.uses_critic and recipe.critic.trunk == "separate":
-        states += ADAM_BYTES * shape.parameters
+        states += adam * shape.parameters
     ends = shape.embedding * (1 if shape.is_tied else 2)
-    each = ADAM_BYTES * int(recipe.trainer.lora_rank is None) + 4 * copies
+    each = adam * int(recipe.trainer.lora_rank is None) + 4 * copies
     return (states + (tensor - 1) * ends * each) // ranks
 
 
@@ -305,7 +309,7 @@ def _shorter(recipe: Recipe, shape: Shape, room: float) -> str:
 
 
 def _changes(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
-    """What a person would try, the cheapest first; each keeps those before it."""
+    """What a person would try, the cheapest first; each keeps those before it, moments on the host apart."""
     trainer, length = recipe.trainer, recipe.rollout.max_sequence_tokens
     said: dict[str, str] = {}
     for name, value in (
@@ -317,7 +321,11 @@ def _changes(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
             trainer = trainer.model_copy(update={name: value})
             said[name] = f"trainer.{name} {str(value).lower()}"
             yield ", ".join(said.values()), recipe.model_copy(update={"trainer": trainer})
-    yield from _more_ranks(recipe.model_copy(update={"trainer": trainer}), said)
+    leaner = recipe.model_copy(update={"trainer": trainer})
+    optimizer = recipe.optimizer.model_copy(update={"offload_moments": True})
+    words = "optimizer.offload_moments true"
+    yield ", ".join((*said.values(), words)), leaner.model_copy(update={"optimizer": optimizer})
+    yield from _more_ranks(leaner, said)
 
 
 def _more_ranks(recipe: Recipe, said: dict[str, str]) -> Iterator[tuple[str, Recipe]]:

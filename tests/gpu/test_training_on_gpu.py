@@ -13,11 +13,12 @@ from training.advantages import group_advantages
 from training.losses import policy_loss
 from training.pretrain import Lessons, new_model, save
 from training.recipe import Recipe, apply_overrides, load_recipe
-from training.schema import Resources
+from training.schema import Critic, Optimizer, Resources
 from training.trainer import sequences
 from training.trainer.distributed import Ranks, join, leave
 from training.trainer.layout import Layout
 from training.trainer.network import Networks, load_network, recompute_layers, shard, whole
+from training.trainer.optimization import make_optimizer
 from training.trainer.trainer import Trainer
 
 pytestmark = [
@@ -123,6 +124,24 @@ def test_recomputed_layers_give_the_same_in_less_memory(small_model: Path) -> No
 
     assert peaks[1] < peaks[0]
     torch.testing.assert_close(found[1], found[0], atol=1e-3, rtol=2e-2)
+
+
+def test_moments_on_the_host_change_no_update(small_model: Path) -> None:
+    found = []
+    for is_offloaded in (False, True):
+        policy = networks_on("cuda", small_model).policy
+        settings = Optimizer(lr=1e-3, offload_moments=is_offloaded)
+        optimizer = make_optimizer(policy.parameters(), [], settings, Critic())
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            for parameter in policy.parameters():
+                parameter.grad = torch.randn_like(parameter)
+            optimizer.step()
+        moments = optimizer.state[next(policy.parameters())]["exp_avg_sq"]
+        assert moments.is_cuda is not is_offloaded and moments.is_pinned() is is_offloaded
+        found.append([parameter.detach().cpu() for parameter in policy.parameters()] + [moments.cpu()])
+
+    torch.testing.assert_close(found[1], found[0], atol=0, rtol=0)
 
 
 def test_packed_rows_give_what_padded_ones_give(small_model: Path) -> None:

@@ -205,6 +205,23 @@ def test_a_trace_follows_the_ranks_and_the_critic() -> None:
     assert critic - eight > memory.ADAM_BYTES * body / 8
 
 
+def test_moments_on_the_host_are_not_on_the_gpu() -> None:
+    """By the trace and by the estimate; they are proposed before more GPUs are."""
+    file, one = SHAPES / "dense-8b.json", dataclasses.replace(shape("dense-8b"), layers=1)
+    there, away = (recipe_of(4, 8_192, **{"optimizer.offload_moments": value}) for value in (False, True))
+    moments = memory.MOMENTS_BYTES * one.parameters
+
+    traced = [trace_peak(recipe, file, layers_kept=1) for recipe in (there, away)]
+    hosts = [need(recipe, one, 80 * GIB).host_checkpoint for recipe in (there, away)]
+    tight = apply_overrides(recipe_of(8), {"resources.gpu_gib": 36, "trainer.head_chunk_tokens": 1024})
+    refused = problem(tight, shape("dense-8b"))
+
+    assert traced[0] - traced[1] == pytest.approx(moments / 4, rel=0.01)
+    assert trainer_bytes(there, one) - trainer_bytes(away, one) == pytest.approx(moments / 4, rel=0.01)
+    assert hosts[1] - hosts[0] == moments
+    assert refused is not None and "; optimizer.offload_moments true would take" in refused[1]
+
+
 @pytest.mark.parametrize("name", [name for name in recipe_names() if "/" not in name])
 def test_committed_recipes_fit_the_gpus_they_ask_for(name: str) -> None:
     recipe = load_recipe(name)

@@ -25,6 +25,11 @@ class Optimizer(Section):
     eps: PositiveFloat = Field(default=1e-15, description="AdamW epsilon.")
     weight_decay: NonNegativeFloat = Field(default=0.01, description="AdamW decoupled weight decay.")
     max_grad_norm: PositiveFloat = Field(default=1.0, description="Gradient norm clip.")
+    offload_moments: bool = Field(
+        default=False,
+        description="AdamW's moments stay in the host's memory, 8 bytes a parameter less on the GPUs; every update "
+        "fetches them and puts them back.",
+    )
 
     @model_validator(mode="after")
     def _schedule_is_complete(self) -> "Optimizer":

@@ -109,7 +109,8 @@ def _dispatch_evenly(
 
 def _trace(recipe: Recipe, config: Any, layout: Layout) -> int:
     networks = _sharded(recipe, config, layout, with_critic=recipe.uses_critic)
-    others = _local_bytes(networks, trained_only=True) * 2  # Adam's two moments
+    # Adam's two moments: while activations are there, those on the host are not on the GPU
+    others = 0 if recipe.optimizer.offload_moments else _local_bytes(networks, trained_only=True) * 2
     if recipe.loss.kl_coef:
         others += _local_bytes(_sharded(recipe, config, layout, with_critic=False))
     is_alone = layout.shards is None

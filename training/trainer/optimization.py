@@ -5,9 +5,55 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.distributed.tensor import DTensor
+from torch.optim.adamw import adamw
 
 from training.schema import Critic, Optimizer
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class HostMomentsAdamW(torch.optim.AdamW):
+    """Moments stay in the host's memory: those of one parameter at a time are on its device, for its update."""
+
+    def __init__(self, groups: Any, **settings: Any) -> None:
+        super().__init__(groups, **settings)
+        self._step_supports_amp_scaling = False  # float16's scaler has divided the gradients before
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One update of all parameters that have a gradient. `closure` is not called, and nothing returned."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    _update(parameter, self.state[parameter], group)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # a checkpoint may read the moments from now on
+
+
+def _update(parameter: torch.nn.Parameter, held: dict[str, Tensor], group: dict[str, Any]) -> None:
+    own, gradient, *homes = map(_local, (parameter, parameter.grad, *map(held.__getitem__, MOMENTS)))
+    first, second = moments = [home.to(own.device, non_blocking=True) for home in homes]
+    beta1, beta2 = group["betas"]
+    adamw(
+        [own],
+        [gradient],
+        [first],
+        [second],
+        [],
+        [held["step"]],
+        fused=True,
+        amsgrad=False,
+        maximize=False,
+        beta1=beta1,
+        beta2=beta2,
+        lr=group["lr"],
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+    )
+    for home, moment in zip(homes, moments, strict=True):
+        home.copy_(moment, non_blocking=True)
 
 
 def make_optimizer(
@@ -20,7 +66,8 @@ def make_optimizer(
     groups = [{"params": list(policy), "lr": settings.lr}]
     if of_critic := list(critic):
         groups.append({"params": of_critic, "lr": critic_settings.lr})
-    optimizer = torch.optim.AdamW(
+    of_type = HostMomentsAdamW if settings.offload_moments else torch.optim.AdamW
+    optimizer = of_type(
         groups,
         betas=settings.betas,
         eps=settings.eps,
@@ -30,12 +77,20 @@ def make_optimizer(
     # The moments are made now instead of in the first update, so that every checkpoint has them, also that of step 0.
     for group in optimizer.param_groups:
         for parameter in group["params"]:
+            at_home: dict[str, Any] = {}
+            if settings.offload_moments:
+                at_home = {"device": "cpu", "pin_memory": parameter.is_cuda}
             optimizer.state[parameter] = {
                 "step": torch.zeros((), device=parameter.device),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
+                **{name: torch.zeros_like(parameter, **at_home) for name in MOMENTS},
             }
     return optimizer
+
+
+def _local(tensor: Any) -> Tensor:
+    """This rank's share of it."""
+    own: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return own
 
 
 def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> float:

@@ -45,6 +45,7 @@ CASES: dict[str, dict[str, Any]] = {
     "everything": EVERYTHING,
     "mixture of experts": {"trainer.activation_checkpointing": True},
     "adapters": {"trainer.lora_rank": 4, "trainer.activation_checkpointing": True},
+    "moments on the host": {"optimizer.offload_moments": True},
     "bfloat16": {"precision.trainer": "bfloat16"},
 }
 if IS_DEEP:

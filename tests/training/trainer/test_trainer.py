@@ -101,6 +101,25 @@ def test_saved_trainer_goes_on_as_if_never_stopped(
         torch.testing.assert_close(value, weights(straight)[name], atol=0, rtol=0)
 
 
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_moments_on_the_host_change_no_update_and_go_on_from_either_place(
+    toy_recipe: Recipe, toy_model: Path, tmp_path: Path, precision: str
+) -> None:
+    settings = {"precision__trainer": precision, "optimizer__warmup_steps": 0, "loss__type": "ppo"}
+    plain = make_trainer(toy_recipe, toy_model, **settings)
+    offloaded = make_trainer(toy_recipe, toy_model, optimizer__offload_moments=True, **settings)
+    for place, trainer in ((0, plain), (1, offloaded)):
+        trainer.train_step(a_batch(0))
+        trainer.save(str(tmp_path / str(place)))
+
+    offloaded.load(str(tmp_path / "0"))
+    plain.load(str(tmp_path / "1"))
+
+    assert offloaded.train_step(a_batch(1)).metrics == plain.train_step(a_batch(1)).metrics
+    for name, value in plain._state().tensors().items():
+        torch.testing.assert_close(offloaded._state().tensors()[name], value, atol=0, rtol=0)
+
+
 def test_resume_takes_the_learning_rate_of_the_recipe(
     toy_recipe: Recipe, toy_model: Path, tmp_path: Path
 ) -> None:

@@ -158,17 +158,13 @@ def _outcome(row: Row) -> str:
     """The pass rate reached and the ceiling with its interval, in a line."""
     if row.latest is None:
         return "No evaluation was reported."
-    rate = words.rate(row.latest, _around(row.latest, row.latest_stderr))
+    rate = words.measured(row.latest, row.latest_stderr)
     if row.ceiling is None:
         why = "nothing could be forecast" if row.spent is not None else "its device-hours are not known"
         return f"Reached {rate}; {why}."
     if not row.ceiling["identified"]:
         return f"Reached {rate}; its ceiling is not known yet ({row.ceiling['interval_text']})."
     return f"Reached {rate}; ceiling {row.ceiling['text']}, {row.ceiling['interval_text']}."
-
-
-def _around(value: float, stderr: float | None) -> tuple[float | None, float | None]:
-    return (None, None) if stderr is None else (value - stderr, value + stderr)
 
 
 def _last_line(text: str) -> str:

@@ -30,6 +30,13 @@ def rate(value: float | None, interval: Interval = (None, None), spare: int = 0)
     return f"{value:.{decimals_for(*interval, spare)}f}"
 
 
+def measured(value: float | None, stderr: float | None = None) -> str:
+    """A pass rate with the digits that its standard error supports."""
+    if value is None or stderr is None:
+        return rate(value)
+    return rate(value, (value - stderr, value + stderr))
+
+
 def amount(value: float | None, *, counted: bool = False) -> str:
     """An amount of compute: three significant digits, thousands grouped, "1.2e+21" when huge; "never" at infinity.
 

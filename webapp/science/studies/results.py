@@ -146,13 +146,15 @@ def _note(arm: Arm) -> str:
 
 def _cell(member: Member) -> Payload:
     run, fit = member.run, member.fit
+    newest, error = member.newest
     return {
         "id": run.pk,
         "name": run.name,
         "seed": run.seed,
         "state": run.state,
-        "latest": member.latest,
-        "latest_text": words.rate(member.latest),
+        "latest": newest,
+        "latest_text": words.measured(newest, error),
+        "latest_error_text": words.measured(error, error) if error else "",
         "used": member.used,
         "budget": run.budget_hours,
         "share": min(1.0, member.used / run.budget_hours)

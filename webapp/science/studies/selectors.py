@@ -1,5 +1,6 @@
 """Reading studies: one with all that its page needs in a constant number of queries, and the list."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,14 +27,14 @@ from webapp.science.studies.models import Arm, Study, StudyRun
 class Member:
     """A run of a study with its curve and the fit of all of it; None where there are too few evaluations.
 
-    reported: its newest pass rate, where the curve cannot have it, because its device-hours are not known.
+    reported: its newest pass rate and standard error, where the curve cannot have them: its device-hours are not known.
     crashed: its fit was tried and crashed. course: its forecast, of the overall pass rate as stored.
     """
 
     run: Run
     curve: Curve | None
     fit: "scaling.Fit | None"
-    reported: float | None = None
+    reported: tuple[float | None, float | None] | None = None
     crashed: bool = False
     course: Course | None = None
 
@@ -43,11 +44,14 @@ class Member:
         return used_hours(self.curve) if knows_hours(self.run) else None
 
     @property
-    def latest(self) -> float | None:
-        """Its newest pass rate."""
+    def newest(self) -> tuple[float | None, float | None]:
+        """Its newest pass rate, and the standard error where it is known."""
         if self.reported is not None:
             return self.reported
-        return float(self.curve.y[-1]) if self.curve is not None and len(self.curve.y) else None
+        if self.curve is None or not len(self.curve.y):
+            return None, None
+        error = float(self.curve.se[-1])
+        return float(self.curve.y[-1]), error if math.isfinite(error) else None
 
 
 @dataclass(frozen=True)
@@ -169,12 +173,13 @@ def groups_of(study: Study, metric: str = DEFAULT_METRIC) -> list[Group]:
     for place in places:
         run = place.run
         off_curve = metric == DEFAULT_METRIC and not knows_hours(run)
-        reported = summary_of(run).pass_rate if off_curve else None
+        newest = summary_of(run)
+        reported = newest.pass_rate, newest.pass_rate_stderr
         member = Member(
             run,
             curves.get(place.run_id),
             fits.get(place.run_id),
-            reported,
+            reported if off_curve and newest.pass_rate is not None else None,
             place.run_id in crashed,
             courses.get(place.run_id),
         )

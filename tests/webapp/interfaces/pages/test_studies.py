@@ -9,6 +9,7 @@ import pytest
 
 from tests.webapp.science.studies.conftest import finished, make_study, report  # noqa: F401 (fixtures)
 from webapp.record.runs.models import Run
+from webapp.science.curves.fitting import curve_of
 from webapp.science.studies import services
 from webapp.science.studies.models import Study
 
@@ -149,6 +150,9 @@ def test_the_page_shows_the_matrix_and_the_sentences(ada, finished, django_asser
     assert "Of 2 changes, 1 is worse, 1 ties with the base" in page
     assert "The base is better than DAPO loss at 8.00 device-hours, by 0.0" in page
     assert page.count('class="seed-run"') == 6
+    shown = re.findall(r"<span>(0\.\d+) <span[^>]*>±\s+(0\.\d+)</span>", page)
+    curves = [curve_of(place.run) for place in finished.members.all()]
+    assert sorted(shown) == sorted((f"{curve.y[-1]:.2f}", "0.01") for curve in curves)
     figures = json.loads(re.search(r'id="figures" type="application/json">(.*?)</script>', page, re.S)[1])
     assert [series["label"] for series in figures["overlay"]] == ["Base", "DAPO loss", "no FP32 head"]
 

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from scaling.course import widened_ceiling
 from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.run.attempts import is_unjudged, mark_words
-from webapp.interfaces.pages.templatetags.headroom import age, pill, rate, span
+from webapp.interfaces.pages.templatetags.headroom import age, pill, span
 from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path
 from webapp.record.runs.filtering.parsing import Comparison, Value, to_text
 from webapp.record.runs.ingest import spent_hours, summary_of
@@ -226,7 +226,7 @@ COLUMNS = (
     Column(
         "latest",
         "Latest",
-        lambda row, scale: rate(row.latest, row.latest_stderr),
+        lambda row, scale: words.measured(row.latest, row.latest_stderr),
         "pass_rate",
         "num",
         "Newest held-out pass rate",

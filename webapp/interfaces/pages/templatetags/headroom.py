@@ -27,15 +27,8 @@ register.simple_tag(marks.alarm_mark, name="alarm_mark")
 register.simple_tag(marks.meter, name="meter")
 register.simple_tag(marks.key, name="key")
 register.filter("amount", words.amount)
+register.filter("rate", words.measured)
 register.filter("run_label", label_of)
-
-
-@register.filter
-def rate(value: float | None, stderr: float | None = None) -> str:
-    """A pass rate with the digits that its standard error supports."""
-    if value is None or stderr is None:
-        return words.rate(value)
-    return words.rate(value, (value - stderr, value + stderr))
 
 
 @register.filter
