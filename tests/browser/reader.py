@@ -106,6 +106,13 @@ class Reader:
         return stop
 
     def _look(self) -> Stop:
+        """Where the browser has not worked out yet what has the focus, as after a swap, it is asked again."""
+        until = time.monotonic() + PATIENCE_MS / 1000
+        while (stop := self._see()).role in ("", "none") and not stop.problems and time.monotonic() < until:
+            self.page.wait_for_timeout(50)
+        return stop
+
+    def _see(self) -> Stop:
         problems = tuple(self.page.evaluate(FOCUS))
         found = self._wire.send("Runtime.evaluate", {"expression": "document.activeElement"})["result"]
         tree = self._wire.send(
