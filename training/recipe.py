@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from training import memory, models, tasks
 from training.benchmarks import make_benchmark
 from training.engine_choice import EngineMissing, refuse_missing
+from training.misfits import misfits
 from training.plain_yaml import LOADER
 from training.schema import Recipe, Resources
 
@@ -171,8 +172,8 @@ def _check_model(recipe: Recipe, home: Path | None) -> None:
             recipe.model, home, min_context=rollout.max_sequence_tokens, chat_template=rollout.chat_template
         )
     with suppress(memory.Unknown):  # of another family: its start says what does not fit
-        if said := memory.problem(recipe, memory.Shape.of(folder / "config.json")):
-            raise RecipeError(*said)
+        for misfit in misfits(recipe, memory.Shape.of(folder / "config.json")):
+            raise RecipeError(misfit.field, misfit.sentence)
 
 
 def _check_difficulties(recipe: Recipe, task: tasks.Task) -> None:
