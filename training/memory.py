@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.models import ModelError, find_model
+from training.models import ModelError, find_model, parameter_count
 from training.schema import Recipe
 
 GIB = 1 << 30
@@ -24,6 +24,7 @@ ENGINE_SPARE = 4.0 * GIB  # of an engine beside weights and cache: activations, 
 LOADING_UNITS = (
     2.5  # of the largest layer in float32: what a rank holds while it reads; benchmarks/bench_loading.py
 )
+MOST_UNEXPLAINED = 1.1  # parameters, of those that the sizes of a configuration make
 RANKS_A_NODE = 8  # at most: the machines that GPUs of this size come in
 
 
@@ -76,14 +77,21 @@ class Shape:
 
     @classmethod
     def of(cls, file: Path) -> "Shape":
-        """Of a config.json. Raises Unknown where it lacks a size, or says one that is not understood."""
+        """Of a config.json. Raises Unknown where it lacks a size, or says one that is not understood, and where the
+        weights beside it are more than its sizes make: its layers are of another kind."""
         try:
             config = json.loads(file.read_text())
-            return cls._of(config.get("text_config", config))
+            shape = cls._of(config.get("text_config", config))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
             raise Unknown(
                 f"{file} does not say the model's sizes ({type(error).__name__}: {error})"
             ) from None
+        counted = parameter_count(file.parent) or 0
+        if counted > MOST_UNEXPLAINED * shape.parameters:
+            raise Unknown(
+                f"{file} is not understood: its sizes make {shape.parameters:,} parameters, and there are {counted:,}"
+            )
+        return shape
 
     @classmethod
     def _of(cls, config: dict[str, Any]) -> "Shape":

@@ -382,6 +382,24 @@ def test_a_config_that_says_no_sizes_is_named(tmp_path: Path) -> None:
             Shape.of(file)
 
 
+def test_layers_of_another_kind_are_not_taken_for_smaller_ones(tmp_path: Path) -> None:
+    """As where experts have a name of their own: said is nothing, instead of too little."""
+    text = (SHAPES / "dense-0.6b.json").read_text()
+    (file := tmp_path / "config.json").write_text(text)
+    (tmp_path / "model.safetensors").write_bytes(header_of(596_000_000))
+    assert Shape.of(file) == shape("dense-0.6b")
+
+    (tmp_path / "model.safetensors").write_bytes(header_of(6_000_000_000))
+    with pytest.raises(memory.Unknown, match=r"make 596,049,920 parameters, and there are 6,000,000,000"):
+        Shape.of(file)
+
+
+def header_of(parameters: int) -> bytes:
+    """Of a safetensors file, without its tensor."""
+    text = json.dumps({"w": {"dtype": "F32", "shape": [parameters], "data_offsets": [0, 0]}}).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
 def test_a_recipe_that_does_not_fit_is_refused_before_it_is_queued(
     toy_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
