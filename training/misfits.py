@@ -151,7 +151,8 @@ def _more_gpus_an_engine(recipe: Recipe, shape: Shape) -> tuple[str, dict[str, A
     """(what would come of it, the change): GPUs that there are by preference, else more of them."""
     resources, gpu = recipe.resources, recipe.resources.gpu_gib * GIB
     now, gpus = resources.gpus_per_generator, resources.generator_gpus
-    counts = [count for count in range(now + 1, shape.heads + 1) if _engine_divides(shape, count)]
+    most = shape.heads if recipe.engine.type != "transformers" else 1
+    counts = [count for count in range(now + 1, most + 1) if _engine_divides(shape, count)]
     best = need(recipe, shape, gpu).kv_tokens
     for count in sorted(counts, key=lambda count: gpus % count > 0):
         engines = max(1, gpus // count)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from training import memory, models, tasks
 from training.benchmarks import make_benchmark
-from training.engine_choice import EngineMissing, refuse_missing
+from training.engine_choice import EngineMissing, refuse_missing, refuse_rounded_head
 from training.misfits import misfits
 from training.plain_yaml import LOADER
 from training.schema import Recipe, Resources
@@ -138,8 +138,8 @@ def resolve(
 def check_runnable(
     recipe: Recipe, home: Path | None = None, *, patience: float = tasks.PATIENCE_SECONDS
 ) -> tasks.Task:
-    """The recipe's task. RecipeError (field "task", "eval.prompts", "eval.downstream", "curriculum.mode", "model",
-    "engine.type" or one of resources) where the task, a benchmark, their data, the model, the engine, the devices or
+    """The recipe's task. RecipeError (field "task", "eval.prompts", "eval.downstream", "curriculum.mode", "model", one
+    of engine, precision or resources) where the task, a benchmark, their data, the model, the engine, the devices or
     their memory cannot do what is asked.
 
     `patience`: longest download of data, seconds. With RAY_ADDRESS another cluster trains: its engines say themselves
@@ -159,6 +159,8 @@ def check_runnable(
     if not os.environ.get("RAY_ADDRESS"):
         with blame_field("engine.type", EngineMissing):
             refuse_missing(recipe.engine.type)
+        with blame_field("precision.head_generator", ValueError):
+            refuse_rounded_head(recipe)
     return task
 
 

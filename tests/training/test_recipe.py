@@ -106,6 +106,7 @@ CONTRADICTIONS = [
     ({"rollout.max_untrained_prompts": 1}, "below rollout.prompts_per_step"),
     ({"reward": {"correct": -1.0}}, "correct must be above incorrect"),
     ({"rollout.generations_per_prompt": 1}, "greater than or equal to 2"),
+    ({"resources": {"generator_gpus": 4, "generators": 2}}, "resources.generators must be 4"),
 ]
 
 
