@@ -25,7 +25,8 @@ LOADING_UNITS = (
     2.5  # of the largest layer in float32: what a rank holds while it reads; benchmarks/bench_loading.py
 )
 MOST_UNEXPLAINED = 1.1  # parameters, of those that the sizes of a configuration make
-RANKS_A_NODE = 8  # at most: the machines that GPUs of this size come in
+GPUS_A_NODE = 8  # at most: the machines that GPUs of this size come in
+ARRIVING_SPARE = 1 * GIB  # of an engine's GPU that stays free beside new weights that wait there
 
 
 class Unknown(ValueError):
@@ -128,10 +129,10 @@ class Shape:
 class Need:
     """Bytes, each of one GPU unless it says otherwise, and what an engine's KV cache holds.
 
-    trainer: of one rank at its fullest. engine_weights, kv_cache: of one of an engine's GPUs. arriving: new weights on
-    their way to an engine, beside the old ones. host_loading, host_checkpoint: of a machine with up to `RANKS_A_NODE`
-    ranks, while the model is read and while a checkpoint is written. shared_memory: of a machine, where weights travel
-    through it.
+    trainer: of one rank at its fullest. engine_weights, kv_cache: of one of an engine's GPUs. arriving: new weights by
+    broadcast, which each of them gets whole, beside the old ones. The others are of a machine with up to `GPUS_A_NODE`
+    ranks, or GPUs of engines. host_loading, host_checkpoint: while ranks read the model and while they write a
+    checkpoint. host_arriving: where GPUs have no room for new weights. shared_memory: where weights travel through it.
     """
 
     trainer: int
@@ -142,6 +143,7 @@ class Need:
     arriving: int
     host_loading: int
     host_checkpoint: int
+    host_arriving: int
     shared_memory: int
 
 
@@ -161,14 +163,17 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
     resources = recipe.resources
     dtype, devices = BYTES[recipe.precision.generator], max(1, resources.gpus_per_generator)
     trainer = trainer_bytes(recipe, shape)
-    weights = shape.parameters * dtype // devices
+    whole = shape.parameters * dtype
+    weights = whole // devices
     if recipe.kv_cache_bytes is not None:
         cache = recipe.kv_cache_bytes
     else:
         cache = max(0, int(recipe.engine.gpu_memory_utilization * gpu_bytes - weights - ENGINE_SPARE))
     tokens = cache // kv_token_bytes(recipe, shape)
     ranks = resources.num_trainers
-    there = min(ranks, RANKS_A_NODE)
+    there = min(ranks, GPUS_A_NODE)
+    arriving = whole if recipe.broadcasts_weights else 0
+    has_room = gpu_bytes - weights - ENGINE_SPARE - cache > arriving + ARRIVING_SPARE
     unit = 4 * max(shape.layer_parameters, shape.embedding)
     trained = shape.trained(recipe.trainer.lora_rank)
     offloaded = MOMENTS_BYTES * trained if recipe.optimizer.offload_moments else 0
@@ -178,10 +183,11 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
         kv_cache=cache,
         kv_tokens=tokens,
         kv_sequences=tokens // recipe.rollout.max_sequence_tokens,
-        arriving=weights,
+        arriving=arriving,
         host_loading=int(LOADING_UNITS * unit) * there + offloaded * there // ranks,
         host_checkpoint=(12 * trained + offloaded) * there // ranks,
-        shared_memory=0 if recipe.broadcasts_weights else 2 * shape.parameters * dtype,
+        host_arriving=0 if has_room else arriving * min(resources.generator_gpus, GPUS_A_NODE),
+        shared_memory=0 if recipe.broadcasts_weights else 2 * whole,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training import memory
-from training.memory import CONTEXT, GAPS, GIB, RANKS_A_NODE, Need, Shape, gib, occupied
+from training.memory import CONTEXT, GAPS, GIB, GPUS_A_NODE, Need, Shape, gib, occupied
 from training.misfits import Misfit, layout_misfits, misfits
 from training.recipe import blame_field
 from training.schema import Recipe
@@ -49,6 +49,7 @@ class Report:
                 "kv_tokens": need.kv_tokens,
                 "full_length_sequences": need.kv_sequences,
                 "arriving_weights_gib": _gib(need.arriving),
+                "host_gib_per_node": _gib(need.host_arriving),
             },
             "shared_memory_gib_per_node": _gib(need.shared_memory),
             "problems": [f"{each.field}: {each.sentence}" for each in self.misfits],
@@ -70,15 +71,23 @@ class Report:
                 f"engine, each of {resources.generator_gpus} GPUs   {gib(need.engine_weights)} of weights, "
                 f"{gib(need.kv_cache)} of KV cache: {need.kv_tokens:,} tokens, {need.kv_sequences:,} sequences of full "
                 f"length (engine.max_sequences {self.recipe.engine.max_sequences})",
-                f"new weights           {gib(need.arriving)} an engine's GPU while they travel, in the host's memory "
-                "where the GPU has no room",
+                self._new_weights(),
             ]
         lines += [
-            f"a machine's memory    {gib(need.host_loading)} while its ranks, up to {RANKS_A_NODE}, read the model, "
+            f"a machine's memory    {gib(need.host_loading)} while its ranks, up to {GPUS_A_NODE}, read the model, "
             f"{gib(need.host_checkpoint)} while they write a checkpoint; {gib(need.shared_memory)} of shared memory",
             *([f"it does not fit: {each.field}: {each.sentence}" for each in self.misfits] or ["it fits"]),
         ]
         return "\n".join(lines)
+
+    def _new_weights(self) -> str:
+        need = self.need
+        if not need.arriving:
+            return "new weights           travel through shared memory"
+        where = "on it"
+        if need.host_arriving:
+            where = f"{gib(need.host_arriving)} in the memory of its machine, as it has no room for them"
+        return f"new weights           {gib(need.arriving)} for each of an engine's GPUs while they travel, {where}"
 
 
 def report(recipe: Recipe, *, is_traced: bool) -> Report:

@@ -374,6 +374,21 @@ def test_an_engine_on_two_gpus_keeps_half_of_the_weights_on_each() -> None:
     assert two.kv_tokens > 2 * one.kv_tokens  # half of each token's keys and values, in a larger room
 
 
+def test_new_weights_wait_whole_for_each_gpu_of_an_engine_on_it_or_in_its_machine() -> None:
+    """Each worker of a tensor parallel engine receives all of them."""
+    one, two = (
+        need(recipe_of(**{"resources.generators": engines}), shape("dense-8b"), 80 * GIB)
+        for engines in (64, 32)
+    )
+    lean = need(recipe_of(**{"engine.gpu_memory_utilization": 0.78}), shape("dense-8b"), 80 * GIB)
+    stored = need(recipe_of(**{"engine.weight_transfer": "object_store"}), shape("dense-8b"), 80 * GIB)
+
+    assert one.arriving == two.arriving == one.engine_weights == 2 * two.engine_weights
+    assert one.host_arriving == two.host_arriving == 8 * one.arriving  # 12 GiB are left beside an engine
+    assert lean.arriving == one.arriving and lean.host_arriving == 0
+    assert stored.arriving == stored.host_arriving == 0 < stored.shared_memory
+
+
 def test_a_config_that_says_no_sizes_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     for text in ("{}", "[]", "{", '{"hidden_size": 0, "num_attention_heads": 0}'):
@@ -431,6 +446,7 @@ def test_the_command_says_what_a_rank_takes_and_exits_by_whether_it_fits(
         23.2, abs=0.1
     )
     assert generator["weights_gib"] == pytest.approx(15.26, abs=0.01)
+    assert generator["host_gib_per_node"] == pytest.approx(8 * generator["arriving_weights_gib"], abs=0.01)
     assert generator["full_length_sequences"] == generator["kv_tokens"] // 16_384
     (problem,), (proposal,) = said["problems"], said["proposals"]
     assert problem.startswith("resources.trainer_gpus: a trainer rank needs ")
