@@ -112,7 +112,7 @@ def _too_long(recipe: Recipe, shape: Shape) -> list[Misfit]:
     reason = (
         f"a context of {shape.context:,} tokens; the recipe needs {wanted:,} (prompt, thinking and answer)"
     )
-    return [Misfit("model", reason, f"sequences of {shape.context:,} would do")]
+    return [Misfit("model", reason, f"sequences of {shape.context:,} would do", {})]
 
 
 def _gib(size: float) -> float:

@@ -5,7 +5,7 @@ It is refused before a run is queued, with the field, the numbers and the change
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -24,7 +24,7 @@ class Misfit:
     field: str
     reason: str
     then: str
-    change: dict[str, Any] = field(default_factory=dict)
+    change: dict[str, Any]
 
     @property
     def sentence(self) -> str:
