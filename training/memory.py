@@ -1,16 +1,15 @@
 """What a recipe takes of GPUs and hosts, by arithmetic: from the model's config.json and the recipe alone. No torch.
 
-`training.trainer.memory_trace` finds the trainer's part by following its passes; tests hold this estimate to it. What
-does not fit is refused before a run is queued.
+`training.trainer.memory_trace` finds the trainer's part by following its passes; tests hold this estimate to it.
+`training.misfits` says what does not fit.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.models import ModelError, find_model
+from training.models import ModelError, find_model, parameter_count
 from training.schema import Recipe
 
 GIB = 1 << 30
@@ -25,7 +24,9 @@ ENGINE_SPARE = 4.0 * GIB  # of an engine beside weights and cache: activations, 
 LOADING_UNITS = (
     2.5  # of the largest layer in float32: what a rank holds while it reads; benchmarks/bench_loading.py
 )
-MOST_GPUS = 1024  # that are proposed
+MOST_UNEXPLAINED = 1.1  # parameters, of those that the sizes of a configuration make
+GPUS_A_NODE = 8  # at most: the machines that GPUs of this size come in
+ARRIVING_SPARE = 1 * GIB  # of an engine's GPU that stays free beside new weights that wait there
 
 
 class Unknown(ValueError):
@@ -57,6 +58,11 @@ class Shape:
         return self.vocabulary * self.hidden
 
     @property
+    def width(self) -> int:
+        """Of one expert, or of the layer's only one."""
+        return self.mlp // max(1, self.copies)
+
+    @property
     def parameters(self) -> int:
         """All of them, a tied head once."""
         return self.layers * self.layer_parameters + self.embedding * (1 if self.is_tied else 2) + self.hidden
@@ -72,14 +78,21 @@ class Shape:
 
     @classmethod
     def of(cls, file: Path) -> "Shape":
-        """Of a config.json. Raises Unknown where it lacks a size, or says one that is not understood."""
+        """Of a config.json. Raises Unknown where it lacks a size, or says one that is not understood, and where the
+        weights beside it are more than its sizes make: its layers are of another kind."""
         try:
             config = json.loads(file.read_text())
-            return cls._of(config.get("text_config", config))
+            shape = cls._of(config.get("text_config", config))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
             raise Unknown(
                 f"{file} does not say the model's sizes ({type(error).__name__}: {error})"
             ) from None
+        counted = parameter_count(file.parent) or 0
+        if counted > MOST_UNEXPLAINED * shape.parameters:
+            raise Unknown(
+                f"{file} is not understood: its sizes make {shape.parameters:,} parameters, and there are {counted:,}"
+            )
+        return shape
 
     @classmethod
     def _of(cls, config: dict[str, Any]) -> "Shape":
@@ -91,14 +104,17 @@ class Shape:
         width = int(config.get("moe_intermediate_size") or config["intermediate_size"])
         copies = int(config["num_experts_per_tok"]) if experts else 0
         attention = 2 * hidden * (queries + keys) + 2 * hidden + 2 * head
+        layers, vocabulary = int(config["num_hidden_layers"]), int(config["vocab_size"])
+        if min(layers, hidden, heads, key_heads, head, width, vocabulary) < 1:
+            raise ValueError("a size below 1")
         return cls(
-            layers=int(config["num_hidden_layers"]),
+            layers=layers,
             hidden=hidden,
             mlp=width * max(1, copies),
             copies=copies,
             queries=queries,
             keys=keys,
-            vocabulary=int(config["vocab_size"]),
+            vocabulary=vocabulary,
             layer_parameters=attention + 3 * hidden * width * max(1, experts) + hidden * experts,
             expert_parameters=3 * hidden * width * experts,
             experts=experts,
@@ -113,9 +129,10 @@ class Shape:
 class Need:
     """Bytes, each of one GPU unless it says otherwise, and what an engine's KV cache holds.
 
-    trainer: of one rank at its fullest. engine_weights, kv_cache: of one of an engine's GPUs. arriving: new weights on
-    their way to an engine, beside the old ones. host_loading, host_checkpoint: of all ranks' machines together, while
-    the model is read and while a checkpoint is written. shared_memory: of a machine, where weights travel through it.
+    trainer: of one rank at its fullest. engine_weights, kv_cache: of one of an engine's GPUs. arriving: new weights by
+    broadcast, which each of them gets whole, beside the old ones. The others are of a machine with up to `GPUS_A_NODE`
+    ranks, or GPUs of engines. host_loading, host_checkpoint: while ranks read the model and while they write a
+    checkpoint. host_arriving: where GPUs have no room for new weights. shared_memory: where weights travel through it.
     """
 
     trainer: int
@@ -126,6 +143,7 @@ class Need:
     arriving: int
     host_loading: int
     host_checkpoint: int
+    host_arriving: int
     shared_memory: int
 
 
@@ -145,13 +163,17 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
     resources = recipe.resources
     dtype, devices = BYTES[recipe.precision.generator], max(1, resources.gpus_per_generator)
     trainer = trainer_bytes(recipe, shape)
-    weights = shape.parameters * dtype // devices
-    token = -(-2 * shape.layers * shape.keys * dtype // devices)
+    whole = shape.parameters * dtype
+    weights = whole // devices
     if recipe.kv_cache_bytes is not None:
         cache = recipe.kv_cache_bytes
     else:
         cache = max(0, int(recipe.engine.gpu_memory_utilization * gpu_bytes - weights - ENGINE_SPARE))
-    tokens = cache // token
+    tokens = cache // kv_token_bytes(recipe, shape)
+    ranks = resources.num_trainers
+    there = min(ranks, GPUS_A_NODE)
+    arriving = whole if recipe.broadcasts_weights else 0
+    has_room = gpu_bytes - weights - ENGINE_SPARE - cache > arriving + ARRIVING_SPARE
     unit = 4 * max(shape.layer_parameters, shape.embedding)
     trained = shape.trained(recipe.trainer.lora_rank)
     offloaded = MOMENTS_BYTES * trained if recipe.optimizer.offload_moments else 0
@@ -161,11 +183,18 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
         kv_cache=cache,
         kv_tokens=tokens,
         kv_sequences=tokens // recipe.rollout.max_sequence_tokens,
-        arriving=weights,
-        host_loading=int(LOADING_UNITS * unit) * resources.num_trainers + offloaded,
-        host_checkpoint=12 * trained + offloaded,
-        shared_memory=0 if recipe.broadcasts_weights else 2 * shape.parameters * dtype,
+        arriving=arriving,
+        host_loading=int(LOADING_UNITS * unit) * there + offloaded * there // ranks,
+        host_checkpoint=(12 * trained + offloaded) * there // ranks,
+        host_arriving=0 if has_room else arriving * min(resources.generator_gpus, GPUS_A_NODE),
+        shared_memory=0 if recipe.broadcasts_weights else 2 * whole,
     )
+
+
+def kv_token_bytes(recipe: Recipe, shape: Shape) -> int:
+    """Of one token's keys and values on each of an engine's GPUs, of which each has one head of keys or more."""
+    heads = -(-shape.key_heads // max(1, recipe.resources.gpus_per_generator))
+    return 2 * shape.layers * heads * (shape.keys // shape.key_heads) * BYTES[recipe.precision.generator]
 
 
 def trainer_bytes(recipe: Recipe, shape: Shape, length: int | None = None) -> int:
@@ -226,130 +255,6 @@ def _state_bytes(recipe: Recipe, shape: Shape) -> int:
     ends = shape.embedding * (1 if shape.is_tied else 2)
     each = adam * int(recipe.trainer.lora_rank is None) + 4 * copies
     return (states + (tensor - 1) * ends * each) // ranks
-
-
-def layout_problem(recipe: Recipe, shape: Shape) -> tuple[str, str] | None:
-    """(field, sentence with the numbers) where the trainer's ranks cannot divide the model as asked."""
-    resources = recipe.resources
-    tensor, experts, together = (
-        resources.trainer_tensor_parallel,
-        resources.trainer_expert_parallel,
-        resources.ranks_of_a_row,
-    )
-    if shape.key_heads % together or shape.heads % together:
-        name = "tensor" if resources.trainer_context_parallel == 1 else "context"
-        return (
-            f"resources.trainer_{name}_parallel",
-            f"trainer_tensor_parallel times trainer_context_parallel is {together}, and these ranks divide the heads: "
-            f"the model has {shape.heads} of queries and {shape.key_heads} of keys; "
-            f"{_divisor(shape.key_heads, together)} would do",
-        )
-    if experts > 1 and (not shape.experts or shape.experts % experts):
-        has = f"has {shape.experts} experts a layer" if shape.experts else "has no experts"
-        return (
-            "resources.trainer_expert_parallel",
-            f"the model {has}, which {experts} ranks cannot divide; {_divisor(shape.experts, experts)} would do",
-        )
-    if tensor > 1 and shape.experts and experts == 1:
-        return (
-            "resources.trainer_expert_parallel",
-            f"a mixture of experts with trainer_tensor_parallel {tensor} needs {tensor} or a multiple of it",
-        )
-    return None
-
-
-def _divisor(number: int, most: int) -> int:
-    return max(count for count in range(1, most + 1) if not number % count) if number else 1
-
-
-def problem(recipe: Recipe, shape: Shape, traced: int | None = None) -> tuple[str, str] | None:
-    """(field, sentence with the numbers) of the first thing that does not fit the recipe's GPUs; None if all does.
-
-    traced: bytes of a trainer rank, in place of the estimate.
-    """
-    if layout := layout_problem(recipe, shape):
-        return layout
-    resources, gpu = recipe.resources, recipe.resources.gpu_gib * GIB
-    said = need(recipe, shape, gpu)
-    trainer = said.trainer if traced is None else traced
-    if resources.generator_gpus and said.kv_tokens < recipe.rollout.max_sequence_tokens:
-        return (
-            "engine.gpu_memory_utilization",
-            f"each engine's GPU has {gib(said.kv_cache)} for its KV cache beside {gib(said.engine_weights)} of "
-            f"weights: {said.kv_tokens:,} tokens, less than one sequence of {recipe.rollout.max_sequence_tokens:,}; "
-            "more GPUs an engine (resources.generators below generator_gpus) would hold it",
-        )
-    lent = said.engine_weights + said.kv_cache + ENGINE_SPARE if resources.shared else 0
-    if not resources.trainer_gpus or occupied(trainer) + lent <= gpu:
-        return None
-    beside = f" beside {gib(lent)} of an engine" if lent else ""
-    return (
-        "resources.trainer_gpus",
-        f"a trainer rank needs {gib(occupied(trainer))}{beside} of a GPU with {resources.gpu_gib:g} GiB "
-        f"(resources.gpu_gib); {_proposal(recipe, shape, gpu - lent)}",
-    )
-
-
-def _proposal(recipe: Recipe, shape: Shape, room: float) -> str:
-    for words, changed in _changes(recipe):
-        wanted = occupied(trainer_bytes(changed, shape))
-        if wanted <= room and layout_problem(changed, shape) is None:
-            return f"{words} would take {gib(wanted)}"
-    return f"no number of GPUs up to {MOST_GPUS:,} makes it fit: {_shorter(recipe, shape, room)}"
-
-
-def _shorter(recipe: Recipe, shape: Shape, room: float) -> str:
-    length = recipe.rollout.max_sequence_tokens
-    while length := length // 2:
-        lean = {"activation_checkpointing": True, "micro_batch_tokens": length, "head_chunk_tokens": 1024}
-        changed = recipe.model_copy(update={"trainer": recipe.trainer.model_copy(update=lean)})
-        if occupied(trainer_bytes(changed, shape, length)) <= room:
-            return f"sequences of {length:,} tokens would"
-    return "shorter sequences would not either"
-
-
-def _changes(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
-    """What a person would try, the cheapest first; each keeps those before it, moments on the host apart."""
-    trainer, length = recipe.trainer, recipe.rollout.max_sequence_tokens
-    said: dict[str, str] = {}
-    for name, value in (
-        ("activation_checkpointing", True),
-        ("micro_batch_tokens", min(length, trainer.micro_batch_tokens)),
-        ("head_chunk_tokens", min(1024, trainer.head_chunk_tokens)),
-    ):
-        if getattr(trainer, name) != value:
-            trainer = trainer.model_copy(update={name: value})
-            said[name] = f"trainer.{name} {str(value).lower()}"
-            yield ", ".join(said.values()), recipe.model_copy(update={"trainer": trainer})
-    leaner = recipe.model_copy(update={"trainer": trainer})
-    optimizer = recipe.optimizer.model_copy(update={"offload_moments": True})
-    words = "optimizer.offload_moments true"
-    yield ", ".join((*said.values(), words)), leaner.model_copy(update={"optimizer": optimizer})
-    yield from _more_ranks(leaner, said)
-
-
-def _more_ranks(recipe: Recipe, said: dict[str, str]) -> Iterator[tuple[str, Recipe]]:
-    """Sequences divided over the ranks that there are, and more of both."""
-    trainer, resources, length = recipe.trainer, recipe.resources, recipe.rollout.max_sequence_tokens
-    count, now = resources.num_trainers, resources.trainer_context_parallel
-    while count <= MOST_GPUS and not resources.shared:
-        more = {"trainer_gpus": count, "trainers": None}
-        words = {"ranks": f"resources.trainer_gpus {count}"} if count != resources.num_trainers else {}
-        if words:
-            changed: dict[str, Any] = {"resources": resources.model_copy(update=more)}
-            yield ", ".join((said | words).values()), recipe.model_copy(update=changed)
-        for context in (2 * now, 4 * now):
-            if count % (context * resources.trainer_tensor_parallel):
-                break
-            tokens = -(-length // context)
-            words["context"] = f"resources.trainer_context_parallel {context}"
-            words["micro_batch_tokens"] = f"trainer.micro_batch_tokens {tokens}"
-            changed = {
-                "resources": resources.model_copy(update=more | {"trainer_context_parallel": context}),
-                "trainer": trainer.model_copy(update={"micro_batch_tokens": tokens}),
-            }
-            yield ", ".join((said | words).values()), recipe.model_copy(update=changed)
-        count *= 2
 
 
 def gib(size: float) -> str:

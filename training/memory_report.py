@@ -1,10 +1,11 @@
-"""What `python -m training memory` says of a recipe: per GPU, per host, and whether it fits."""
+"""What `python -m training memory` says of a recipe: per GPU, per machine, and whether it fits."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from training import memory
-from training.memory import CONTEXT, GAPS, GIB, Need, Shape, gib, occupied
+from training.memory import CONTEXT, GAPS, GIB, GPUS_A_NODE, Need, Shape, gib, occupied
+from training.misfits import Misfit, layout_misfits, misfits
 from training.recipe import blame_field
 from training.schema import Recipe
 
@@ -17,28 +18,42 @@ class Report:
     shape: Shape
     need: Need
     traced: int | None
-    problem: tuple[str, str] | None
+    misfits: list[Misfit]
 
     @property
-    def occupied(self) -> float:
-        """Bytes of a GPU that a trainer rank takes, by the trace where there is one."""
-        return occupied(self.need.trainer if self.traced is None else self.traced)
+    def peak(self) -> int:
+        """Bytes of a trainer rank's tensors, by the trace where there is one."""
+        return self.need.trainer if self.traced is None else self.traced
 
     def as_json(self) -> dict[str, Any]:
-        """Bytes and counts."""
-        field, reason = self.problem or (None, None)
+        """GiB and counts."""
+        need, resources = self.need, self.recipe.resources
         return {
             "recipe": self.recipe.name,
             "model": self.recipe.model,
             "parameters": self.shape.parameters,
-            "gpu_bytes": int(self.recipe.resources.gpu_gib * GIB),
-            "trainer_ranks": self.recipe.resources.num_trainers,
-            "trainer_traced_bytes": self.traced,
-            "trainer_occupied_bytes": int(self.occupied),
-            **asdict(self.need),
-            "fits": self.problem is None,
-            "field": field,
-            "reason": reason,
+            "gpu_gib": resources.gpu_gib,
+            "fits": not self.misfits,
+            "trainer": {
+                "ranks": resources.num_trainers,
+                "peak_gib": _gib(self.peak),
+                "is_traced": self.traced is not None,
+                "occupied_gib": _gib(occupied(self.peak)),
+                "host_gib_per_node": _gib(need.host_loading),
+                "checkpoint_gib_per_node": _gib(need.host_checkpoint),
+            },
+            "generator": {
+                "engines": resources.num_generators,
+                "weights_gib": _gib(need.engine_weights),
+                "kv_cache_gib": _gib(need.kv_cache),
+                "kv_tokens": need.kv_tokens,
+                "full_length_sequences": need.kv_sequences,
+                "arriving_weights_gib": _gib(need.arriving),
+                "host_gib_per_node": _gib(need.host_arriving),
+            },
+            "shared_memory_gib_per_node": _gib(need.shared_memory),
+            "problems": [f"{each.field}: {each.sentence}" for each in self.misfits],
+            "proposals": [{"set": each.change, "why": each.then} for each in self.misfits if each.change],
         }
 
     def as_text(self) -> str:
@@ -49,23 +64,30 @@ class Report:
             f"{self.recipe.name}, {self.shape.parameters / 1e9:.2f} billion parameters ({self.recipe.model}), "
             f"sequences of {length:,} tokens, GPUs of {resources.gpu_gib:g} GiB",
             f"trainer, each of {resources.num_trainers} ranks   {traced}, {gib(need.trainer)} by arithmetic; of a GPU "
-            f"{gib(self.occupied)}, with {gib(CONTEXT)} for its context and {GAPS:.0%} for the allocator's gaps",
+            f"{gib(occupied(self.peak))}, with {gib(CONTEXT)} for its context and {GAPS:.0%} for the allocator's gaps",
         ]
         if resources.generator_gpus:
             lines += [
                 f"engine, each of {resources.generator_gpus} GPUs   {gib(need.engine_weights)} of weights, "
                 f"{gib(need.kv_cache)} of KV cache: {need.kv_tokens:,} tokens, {need.kv_sequences:,} sequences of full "
                 f"length (engine.max_sequences {self.recipe.engine.max_sequences})",
-                f"new weights           {gib(need.arriving)} an engine's GPU while they travel, in the host's memory "
-                "where the GPU has no room",
+                self._new_weights(),
             ]
         lines += [
-            f"hosts, all together   {gib(need.host_loading)} while the ranks read the model, "
-            f"{gib(need.host_checkpoint)} while a checkpoint is written",
-            f"shared memory         {gib(need.shared_memory)} a host",
-            "it fits" if self.problem is None else f"it does not fit: {': '.join(self.problem)}",
+            f"a machine's memory    {gib(need.host_loading)} while its ranks, up to {GPUS_A_NODE}, read the model, "
+            f"{gib(need.host_checkpoint)} while they write a checkpoint; {gib(need.shared_memory)} of shared memory",
+            *([f"it does not fit: {each.field}: {each.sentence}" for each in self.misfits] or ["it fits"]),
         ]
         return "\n".join(lines)
+
+    def _new_weights(self) -> str:
+        need = self.need
+        if not need.arriving:
+            return "new weights           travel through shared memory"
+        where = "on it"
+        if need.host_arriving:
+            where = f"{gib(need.host_arriving)} in the memory of its machine, as it has no room for them"
+        return f"new weights           {gib(need.arriving)} for each of an engine's GPUs while they travel, {where}"
 
 
 def report(recipe: Recipe, *, is_traced: bool) -> Report:
@@ -75,21 +97,23 @@ def report(recipe: Recipe, *, is_traced: bool) -> Report:
         shape = Shape.of(file)
     need = memory.need(recipe, shape, recipe.resources.gpu_gib * GIB)
     traced = None
-    if is_traced:
+    if is_traced and not any(layout_misfits(recipe, shape)):
         from training.trainer.memory_trace import trace_peak
 
         traced = trace_peak(recipe, file)
-    return Report(
-        recipe, shape, need, traced, _too_long(recipe, shape) or memory.problem(recipe, shape, traced)
-    )
+    return Report(recipe, shape, need, traced, [*_too_long(recipe, shape), *misfits(recipe, shape, traced)])
 
 
-def _too_long(recipe: Recipe, shape: Shape) -> tuple[str, str] | None:
+def _too_long(recipe: Recipe, shape: Shape) -> list[Misfit]:
     """As a launch says it of a model that is there."""
     wanted = recipe.rollout.max_sequence_tokens
     if wanted <= shape.context:
-        return None
-    return (
-        "model",
-        f"a context of {shape.context:,} tokens; the recipe needs {wanted:,} (prompt, thinking and answer)",
+        return []
+    reason = (
+        f"a context of {shape.context:,} tokens; the recipe needs {wanted:,} (prompt, thinking and answer)"
     )
+    return [Misfit("model", reason, f"sequences of {shape.context:,} would do", {})]
+
+
+def _gib(size: float) -> float:
+    return round(size / GIB, 3)

@@ -4,6 +4,7 @@
 (`org/name`, `org/name@revision`), which is kept in HEADROOM_HOME/models/org--name.
 """
 
+import functools
 import json
 import os
 import re
@@ -16,6 +17,8 @@ from training.lessons import LESSONS
 from training.whole_files import read_json
 
 BASE_MODEL = "tiny-arithmetic"  # made by `python -m training pretrain`
+# model_type of the language models that transformers has, which the server need not have; a test holds it to its own.
+FAMILIES = Path(__file__).parent / "families.txt"
 HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")
 
 
@@ -86,6 +89,19 @@ def context_tokens(folder: Path) -> int:
         raise ModelError(f"{folder}/config.json does not say max_position_embeddings") from None
 
 
+@functools.cache
+def families() -> frozenset[str]:
+    """model_type of each language model that transformers has."""
+    return frozenset(FAMILIES.read_text().split())
+
+
+def _refuse_unknown_family(folder: Path) -> None:
+    name = read_json(folder / "config.json").get("model_type")
+    if not isinstance(name, str) or name not in families():
+        said = f"says model_type {str(name)[:80]!r}" if name is not None else "does not say model_type"
+        raise ModelError(f"{folder}/config.json {said}: transformers has no such language model")
+
+
 def eos_token_ids(folder: Path) -> list[int]:
     """End-of-sequence ids of config.json and generation_config.json (chat models often end a turn with one that only
     the latter has). ModelError where neither says any."""
@@ -109,8 +125,9 @@ def parameter_count(folder: Path) -> int | None:
 def check_model(
     name: str, home: Path | None = None, *, min_context: int, chat_template: bool = False
 ) -> Path:
-    """The model's folder. ModelError where its context is shorter than `min_context` tokens, or where tokenizer,
-    end-of-sequence token, weights or (if asked for) chat template are missing. A pad token is not needed."""
+    """The model's folder. ModelError where its context is shorter than `min_context` tokens, where its family is not
+    known, or where tokenizer, end-of-sequence token, weights or (if asked for) chat template are missing. A pad token
+    is not needed."""
     folder = find_model(name, home)
     context = context_tokens(folder)
     if context < min_context:
@@ -118,6 +135,7 @@ def check_model(
             f"{name} has a context of {context} tokens; "
             f"the recipe needs {min_context} (prompt, thinking and answer)"
         )
+    _refuse_unknown_family(folder)
     if not (folder / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has no tokenizer.json")
     eos_token_ids(folder)

@@ -4,7 +4,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from headroom.system import gpu_bytes
 from training import memory, models, tasks
 from training.benchmarks import make_benchmark
-from training.engine_choice import EngineMissing, refuse_missing
+from training.engine_choice import EngineMissing, refuse_missing, refuse_rounded_head
+from training.misfits import misfits
 from training.plain_yaml import LOADER
 from training.schema import Recipe, Resources
 
@@ -137,8 +140,8 @@ def resolve(
 def check_runnable(
     recipe: Recipe, home: Path | None = None, *, patience: float = tasks.PATIENCE_SECONDS
 ) -> tasks.Task:
-    """The recipe's task. RecipeError (field "task", "eval.prompts", "eval.downstream", "curriculum.mode", "model",
-    "engine.type" or one of resources) where the task, a benchmark, their data, the model, the engine, the devices or
+    """The recipe's task. RecipeError (field "task", "eval.prompts", "eval.downstream", "curriculum.mode", "model", one
+    of engine, precision or resources) where the task, a benchmark, their data, the model, the engine, the devices or
     their memory cannot do what is asked.
 
     `patience`: longest download of data, seconds. With RAY_ADDRESS another cluster trains: its engines say themselves
@@ -158,6 +161,8 @@ def check_runnable(
     if not os.environ.get("RAY_ADDRESS"):
         with blame_field("engine.type", EngineMissing):
             refuse_missing(recipe.engine.type)
+        with blame_field("precision.head_generator", ValueError):
+            refuse_rounded_head(recipe)
     return task
 
 
@@ -171,8 +176,8 @@ def _check_model(recipe: Recipe, home: Path | None) -> None:
             recipe.model, home, min_context=rollout.max_sequence_tokens, chat_template=rollout.chat_template
         )
     with suppress(memory.Unknown):  # of another family: its start says what does not fit
-        if said := memory.problem(recipe, memory.Shape.of(folder / "config.json")):
-            raise RecipeError(*said)
+        for misfit in misfits(on_gpus_here(recipe), memory.Shape.of(folder / "config.json")):
+            raise RecipeError(misfit.field, misfit.sentence)
 
 
 def _check_difficulties(recipe: Recipe, task: tasks.Task) -> None:
@@ -242,18 +247,32 @@ def _recipe_error(error: ValidationError) -> RecipeError:
     return RecipeError(".".join(str(part) for part in first["loc"]), reason.removeprefix("Value error, "))
 
 
-def check_devices(resources: Resources, devices: Path = Path("/dev")) -> None:
-    """Raises RecipeError where GPUs are asked for, this machine will train, and it has none.
+def check_devices(
+    resources: Resources, devices: Path = Path("/dev"), sizes: Callable[[], Sequence[int]] = gpu_bytes
+) -> None:
+    """Raises RecipeError where more GPUs are asked for than this machine has, which will train.
 
     With RAY_ADDRESS another cluster trains, and what it has is known when the run asks for its place.
     """
-    if os.environ.get("RAY_ADDRESS") or any(any(devices.glob(name)) for name in ACCELERATOR_FILES):
+    wanted = [name for name in ("generator_gpus", "trainer_gpus") if getattr(resources, name)]
+    if os.environ.get("RAY_ADDRESS") or not wanted:
         return
-    for name in ("generator_gpus", "trainer_gpus"):
-        count = getattr(resources, name)
-        if count:
-            some = f"{count} GPU{'s' if count > 1 else ''}"
-            raise RecipeError(
-                f"resources.{name}",
-                f"asks for {some}; this machine has none, and RAY_ADDRESS names no other cluster",
-            )
+    there = "this machine has {}, and RAY_ADDRESS names no other cluster"
+    if not any(any(devices.glob(name)) for name in ACCELERATOR_FILES):
+        count = getattr(resources, wanted[0])
+        some = f"{count} GPU{'s' if count > 1 else ''}"
+        raise RecipeError(f"resources.{wanted[0]}", f"asks for {some}; {there.format('none')}")
+    if 0 < (found := len(sizes())) < resources.devices:
+        asked = f"generator and trainer ask for {resources.devices} GPUs together"
+        raise RecipeError(f"resources.{wanted[-1]}", f"{asked}; {there.format(found)}")
+
+
+def on_gpus_here(recipe: Recipe, sizes: Callable[[], Sequence[int]] = gpu_bytes) -> Recipe:
+    """Where this machine will train, with the memory of its smallest GPU, if that is smaller than the recipe says."""
+    resources = recipe.resources
+    if os.environ.get("RAY_ADDRESS") or not resources.generator_gpus + resources.trainer_gpus:
+        return recipe
+    gib = round(min(sizes(), default=sys.maxsize) / memory.GIB, 1)
+    if gib >= resources.gpu_gib:
+        return recipe
+    return recipe.model_copy(update={"resources": resources.model_copy(update={"gpu_gib": gib})})

@@ -94,6 +94,14 @@ def test_without_any_library_nothing_is_said(monkeypatch: pytest.MonkeyPatch) ->
     machine = system.Machine("client")
 
     assert not machine.is_known and machine.measure() == {}
+    assert system.gpu_bytes() == []
+
+
+def test_memory_of_the_gpus_that_this_process_may_use(library: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert system.gpu_bytes() == [80, 80]
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert system.gpu_bytes() == [80]
 
 
 def test_the_gpus_of_a_machine_are_taken_together_over_its_parts() -> None:

@@ -2,7 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from training.recipe import RecipeError, apply_overrides, check_devices, check_runnable, load_recipe
+from training.memory import GIB
+from training.recipe import (
+    RecipeError,
+    apply_overrides,
+    check_devices,
+    check_runnable,
+    load_recipe,
+    on_gpus_here,
+)
 from training.schema import Resources
 
 GPUS = Resources(generator_gpus=2, trainer_gpus=1)
@@ -23,7 +31,24 @@ def test_gpus_are_refused_where_there_is_none(tmp_path: Path) -> None:
 def test_gpus_of_this_machine(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
 
-    check_devices(GPUS, tmp_path)
+    for sizes in ([], [80 * GIB] * 3):  # nothing tells how many there are; enough
+        check_devices(GPUS, tmp_path, lambda sizes=sizes: sizes)
+    with pytest.raises(
+        RecipeError, match="resources.trainer_gpus: .* ask for 3 GPUs together; this machine has 2"
+    ):
+        check_devices(GPUS, tmp_path, lambda: [80 * GIB] * 2)
+    taking_turns = Resources(generator_gpus=2, trainer_gpus=2, shared=True)
+    check_devices(taking_turns, tmp_path, lambda: [80 * GIB] * 2)
+
+
+def test_the_smallest_gpu_of_this_machine_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    recipe = load_recipe("scalerl")
+
+    assert on_gpus_here(recipe, lambda: [85_520_809_984, 25_757_220_864]).resources.gpu_gib == 24.0
+    assert on_gpus_here(recipe, lambda: [141 * GIB]) == on_gpus_here(recipe, list) == recipe
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+    assert on_gpus_here(recipe, lambda: [24 * GIB]) == recipe
 
 
 def test_another_cluster_may_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from training.engine_choice import (
     choose_for,
     is_installed,
     refuse_missing,
+    refuse_rounded_head,
     settle,
 )
 from training.engines import make_engine
@@ -142,6 +143,28 @@ def test_a_missing_engine_is_named_with_the_machine() -> None:
     ):
         refuse_missing("vllm", lambda name: False)
     refuse_missing("auto", lambda name: False)
+
+
+@pytest.mark.parametrize("version", ["0.31.2", "0.9.0"])
+def test_a_vllm_without_an_fp32_head_is_refused_with_what_would_do(version: str) -> None:
+    """Before the run is queued: such a vLLM warns, and goes on."""
+    recipe = load_recipe("scalerl")
+
+    with pytest.raises(
+        ValueError, match=f"vLLM {version} on .* compute logits in bfloat16; install vLLM 0.32, or set"
+    ):
+        refuse_rounded_head(recipe, version)
+    for change in (
+        {"precision.head_generator": "bfloat16"},
+        {"precision.generator": "float32"},
+        {"engine.type": "transformers"},
+    ):
+        refuse_rounded_head(apply_overrides(recipe, change), version)
+
+
+@pytest.mark.parametrize("version", [None, "0.32.0", "1.0", "0.1.dev9+g1"])
+def test_a_vllm_with_an_fp32_head_is_not(version: str | None) -> None:
+    refuse_rounded_head(load_recipe("scalerl"), version)
 
 
 def test_an_engine_is_made_by_name_only(toy_recipe: Recipe, toy_model: Path) -> None:

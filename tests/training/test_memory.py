@@ -13,7 +13,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from tests.training.conftest import cut_down
 from training import memory
 from training.__main__ import main
-from training.memory import GIB, SHAPES, Shape, layout_problem, need, problem, trainer_bytes
+from training.memory import GIB, SHAPES, Shape, kv_token_bytes, need, trainer_bytes
+from training.misfits import Misfit, layout_misfits, misfits
 from training.recipe import Recipe, RecipeError, apply_overrides, check_runnable, load_recipe, recipe_names
 from training.trainer.memory_trace import _AllPositions, trace_peak
 
@@ -46,6 +47,14 @@ TRACED_WITH_MASK = {
 
 def shape(name: str) -> Shape:
     return Shape.of(SHAPES / f"{name}.json")
+
+
+def refused(recipe: Recipe, of: Shape) -> Misfit:
+    """The first thing that does not fit. The change that is proposed mends it."""
+    first = misfits(recipe, of)[0]
+    left = misfits(apply_overrides(recipe, first.change), of)
+    assert not first.change or first.field not in [misfit.field for misfit in left]
+    return first
 
 
 def recipe_of(
@@ -153,42 +162,60 @@ def test_estimate_and_trace_know_how_ranks_divide_a_model(
 @pytest.mark.parametrize(
     ("name", "degrees", "field", "sentence"),
     [
-        ("dense-8b", {"tensor": 16}, "tensor", "has 32 of queries and 8 of keys; 8 would do"),
+        ("dense-8b", {"tensor": 16}, "tensor", "has 32 of queries and 8 of keys; resources.trainer_tensor_parallel 8"),
         ("dense-8b", {"tensor": 4, "context": 4}, "context", "is 16, and these ranks divide the heads"),
-        (
-            "dense-8b",
-            {"expert": 2},
-            "expert",
-            "the model has no experts, which 2 ranks cannot divide; 1 would do",
-        ),
-        (
-            "moe-30b-a3b",
-            {"expert": 3},
-            "expert",
-            "the model has 128 experts a layer, which 3 ranks cannot divide; 2",
-        ),
-        ("moe-30b-a3b", {"tensor": 2}, "expert", "trainer_tensor_parallel 2 needs 2 or a multiple of it"),
+        ("dense-8b", {"tensor": 3, "context": 4}, "context", "trainer_tensor_parallel 2 would do"),
+        ("dense-8b", {"expert": 2}, "expert", "has no experts, which 2 ranks cannot divide; resources.trainer_expert"),
+        ("moe-30b-a3b", {"expert": 3}, "expert", "has 128 experts a layer, which 3 ranks cannot divide; resources."),
+        ("moe-30b-a3b", {"tensor": 2}, "expert", "2 or a multiple of it; resources.trainer_expert_parallel 2 would do"),
+        ("moe-30b-a3b", {"tensor": 2, "expert": 6}, "expert", "resources.trainer_expert_parallel 4 would do"),
     ],
-)
+)  # fmt: skip
 def test_a_layout_that_does_not_divide_the_model_is_refused(
     name: str, degrees: dict[str, int], field: str, sentence: str
 ) -> None:
     recipe = recipe_of(48, **divided(**degrees))
 
-    said = problem(recipe, shape(name))
+    said = refused(recipe, shape(name))
 
-    assert said is not None and said == layout_problem(recipe, shape(name))
-    assert said[0] == f"resources.trainer_{field}_parallel"
-    assert sentence in said[1]
+    assert said == next(layout_misfits(recipe, shape(name)))
+    assert said.field == f"resources.trainer_{field}_parallel"
+    assert sentence in said.sentence
+
+
+def test_a_layout_that_is_proposed_divides_the_ranks_too() -> None:
+    recipe = recipe_of(12, **divided(tensor=6))
+
+    assert refused(recipe, shape("dense-8b")).change == {"resources.trainer_tensor_parallel": 4}
+    assert refused(recipe_of(6, **divided(tensor=6)), shape("dense-8b")).change == {
+        "resources.trainer_tensor_parallel": 2
+    }
+
+
+def test_gpus_of_an_engine_that_do_not_divide_the_heads_are_refused() -> None:
+    """vLLM would say so once it starts."""
+    recipe = recipe_of(**{"resources.generator_gpus": 24, "resources.generators": 4})
+
+    said = refused(recipe, shape("dense-8b"))
+
+    assert (said.field, said.change) == ("resources.generators", {"resources.generators": 6})
+    assert (
+        "the 6 GPUs of an engine divide the heads: the model has 32 of queries and 8 of keys" in said.reason
+    )
+    sixteen = apply_overrides(recipe, {"resources.generator_gpus": 16, "resources.generators": 1})
+    assert not misfits(sixteen, shape("dense-8b"))  # two have the same head of keys
+    assert kv_token_bytes(sixteen, shape("dense-8b")) * 8 == kv_token_bytes(recipe_of(), shape("dense-8b"))
 
 
 def test_sequences_too_long_for_a_gpu_are_divided_over_ranks_by_proposal() -> None:
     recipe = recipe_of(16, 131_072, 1_024, **{"resources.gpu_gib": 80, "resources.generators": 16})
 
-    said = problem(recipe, shape("dense-8b"))
+    said = refused(recipe, shape("dense-8b"))
 
-    assert said is not None and said[0] == "resources.trainer_gpus"
-    assert "resources.trainer_context_parallel 2, trainer.micro_batch_tokens 65536 would take" in said[1]
+    assert said.field == "resources.trainer_gpus"
+    assert (
+        "resources.trainer_context_parallel 2, trainer.micro_batch_tokens 65536 would take" in said.sentence
+    )
 
 
 def test_a_trace_follows_the_ranks_and_the_critic() -> None:
@@ -212,21 +239,21 @@ def test_moments_on_the_host_are_not_on_the_gpu() -> None:
     moments = memory.MOMENTS_BYTES * one.parameters
 
     traced = [trace_peak(recipe, file, layers_kept=1) for recipe in (there, away)]
-    hosts = [need(recipe, one, 80 * GIB).host_checkpoint for recipe in (there, away)]
+    hosts = [need(recipe, one, 80 * GIB).host_checkpoint for recipe in (there, away)]  # four ranks, on one
     tight = apply_overrides(recipe_of(8), {"resources.gpu_gib": 36, "trainer.head_chunk_tokens": 1024})
-    refused = problem(tight, shape("dense-8b"))
+    proposed = refused(tight, shape("dense-8b")).change
 
     assert traced[0] - traced[1] == pytest.approx(moments / 4, rel=0.01)
     assert trainer_bytes(there, one) - trainer_bytes(away, one) == pytest.approx(moments / 4, rel=0.01)
     assert hosts[1] - hosts[0] == moments
-    assert refused is not None and "; optimizer.offload_moments true would take" in refused[1]
+    assert proposed == {"optimizer.offload_moments": True}
 
 
 @pytest.mark.parametrize("name", [name for name in recipe_names() if "/" not in name])
 def test_committed_recipes_fit_the_gpus_they_ask_for(name: str) -> None:
     recipe = load_recipe(name)
 
-    assert problem(recipe, shape(recipe.model)) is None
+    assert not misfits(recipe, shape(recipe.model))
     assert need(recipe, shape(recipe.model), recipe.resources.gpu_gib * GIB).kv_sequences >= 8
 
 
@@ -247,12 +274,13 @@ def test_the_estimate_is_what_a_gpu_held() -> None:
 
 def test_the_paper_s_layout_fits_and_half_the_room_does_not() -> None:
     recipe = recipe_of()
-    assert problem(recipe, shape("dense-8b")) is None
-    assert problem(recipe, shape("dense-8b"), traced=79 * GIB) is not None
+    assert not misfits(recipe, shape("dense-8b"))
+    assert misfits(recipe, shape("dense-8b"), traced=79 * GIB)
 
     on_small = apply_overrides(recipe, {"resources.gpu_gib": 24, "resources.generators": 16})
 
-    assert problem(on_small, shape("dense-8b")) == (
+    said = refused(on_small, shape("dense-8b"))
+    assert (said.field, said.sentence) == (
         "resources.trainer_gpus",
         "a trainer rank needs 32.2 GiB of a GPU with 24 GiB (resources.gpu_gib); trainer.head_chunk_tokens 1024, "
         "resources.trainer_context_parallel 4, trainer.micro_batch_tokens 4096 would take 21.8 GiB",
@@ -279,26 +307,61 @@ def test_the_paper_s_layout_fits_and_half_the_room_does_not() -> None:
                 "trainer.micro_batch_tokens": 131_072,
             },
             "engine.gpu_memory_utilization",
-            "8,327 tokens, less than one sequence of 131,072; more GPUs an engine",
+            "8,327 tokens, less than one sequence of 131,072; resources.generators 16 would hold",
+        ),
+        (
+            {"engine.kv_cache_mib": 2_303},
+            "engine.kv_cache_mib",
+            "2,303 MiB holds 16,376 tokens, less than one sequence of 16,384; engine.kv_cache_mib 2304 would hold one",
+        ),
+        (
+            {"engine.kv_cache_mib": 80_000},
+            "engine.kv_cache_mib",
+            "more than a GPU with 80 GiB (resources.gpu_gib); engine.kv_cache_mib 62201 would fit",
+        ),
+        (
+            {"engine.kv_cache_mib": 4_096, "resources.gpu_gib": 20},
+            "engine.kv_cache_mib",
+            "more than a GPU with 20 GiB (resources.gpu_gib); resources.generators 32 would hold",
+        ),
+        (
+            {"resources.generator_gpus": 1, "resources.gpu_gib": 20},
+            "engine.gpu_memory_utilization",
+            "resources.generator_gpus 2 would hold 78,232",
         ),
     ],
 )
-def test_what_does_not_fit_is_named_with_numbers(settings: dict[str, Any], field: str, sentence: str) -> None:
-    said = problem(recipe_of(**settings), shape("dense-8b"))
+def test_what_does_not_fit_is_named_with_numbers_and_a_change_that_fits(
+    settings: dict[str, Any], field: str, sentence: str
+) -> None:
+    said = refused(recipe_of(**settings), shape("dense-8b"))
 
-    assert said is not None and said[0] == field
-    assert sentence in said[1]
+    assert said.field == field
+    assert sentence in said.sentence
 
 
-def test_a_proposal_fits_when_it_is_taken() -> None:
-    recipe = recipe_of(2, is_recomputed=False)
-    said = problem(recipe, shape("dense-8b"))
-    assert said is not None
-    proposed = said[1].rsplit("; ", 1)[1].split(" would take")[0]
+def test_a_cache_too_small_is_refused_on_cpus_too() -> None:
+    no_gpus = {"resources.generator_gpus": 0, "resources.trainer_gpus": 0, "engine.kv_cache_mib": 100}
 
-    taken = {name: json.loads(value) for name, value in (part.split() for part in proposed.split(", "))}
+    assert refused(recipe_of(**no_gpus), shape("dense-8b")).change == {"engine.kv_cache_mib": 2304}
 
-    assert problem(apply_overrides(recipe, taken), shape("dense-8b")) is None
+
+def test_on_a_gpu_that_both_share_the_cache_gives_way() -> None:
+    recipe = apply_overrides(load_recipe("scalerl-1.7b"), {"resources.gpu_gib": 40})
+
+    said = refused(recipe, shape("dense-1.7b"))
+
+    assert said.field == "resources.trainer_gpus"
+    assert said.change.keys() == {
+        "trainer.head_chunk_tokens",
+        "optimizer.offload_moments",
+        "engine.kv_cache_mib",
+    }
+    tiny = apply_overrides(recipe, {"resources.gpu_gib": 12})
+    assert (
+        "nothing makes it fit beside an engine"
+        in [each.sentence for each in misfits(tiny, shape("dense-1.7b"))][-1]
+    )
 
 
 def test_an_engine_on_two_gpus_keeps_half_of_the_weights_on_each() -> None:
@@ -311,12 +374,45 @@ def test_an_engine_on_two_gpus_keeps_half_of_the_weights_on_each() -> None:
     assert two.kv_tokens > 2 * one.kv_tokens  # half of each token's keys and values, in a larger room
 
 
+def test_new_weights_wait_whole_for_each_gpu_of_an_engine_on_it_or_in_its_machine() -> None:
+    """Each worker of a tensor parallel engine receives all of them."""
+    one, two = (
+        need(recipe_of(**{"resources.generators": engines}), shape("dense-8b"), 80 * GIB)
+        for engines in (64, 32)
+    )
+    lean = need(recipe_of(**{"engine.gpu_memory_utilization": 0.78}), shape("dense-8b"), 80 * GIB)
+    stored = need(recipe_of(**{"engine.weight_transfer": "object_store"}), shape("dense-8b"), 80 * GIB)
+
+    assert one.arriving == two.arriving == one.engine_weights == 2 * two.engine_weights
+    assert one.host_arriving == two.host_arriving == 8 * one.arriving  # 12 GiB are left beside an engine
+    assert lean.arriving == one.arriving and lean.host_arriving == 0
+    assert stored.arriving == stored.host_arriving == 0 < stored.shared_memory
+
+
 def test_a_config_that_says_no_sizes_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     for text in ("{}", "[]", "{", '{"hidden_size": 0, "num_attention_heads": 0}'):
         file.write_text(text)
         with pytest.raises(memory.Unknown, match="config.json does not say the model's sizes"):
             Shape.of(file)
+
+
+def test_layers_of_another_kind_are_not_taken_for_smaller_ones(tmp_path: Path) -> None:
+    """As where experts have a name of their own: said is nothing, instead of too little."""
+    text = (SHAPES / "dense-0.6b.json").read_text()
+    (file := tmp_path / "config.json").write_text(text)
+    (tmp_path / "model.safetensors").write_bytes(header_of(596_000_000))
+    assert Shape.of(file) == shape("dense-0.6b")
+
+    (tmp_path / "model.safetensors").write_bytes(header_of(6_000_000_000))
+    with pytest.raises(memory.Unknown, match=r"make 596,049,920 parameters, and there are 6,000,000,000"):
+        Shape.of(file)
+
+
+def header_of(parameters: int) -> bytes:
+    """Of a safetensors file, without its tensor."""
+    text = json.dumps({"w": {"dtype": "F32", "shape": [parameters], "data_offsets": [0, 0]}}).encode()
+    return len(text).to_bytes(8, "little") + text
 
 
 def test_a_recipe_that_does_not_fit_is_refused_before_it_is_queued(
@@ -342,21 +438,42 @@ def test_the_command_says_what_a_rank_takes_and_exits_by_whether_it_fits(
     assert "8.19 billion parameters (dense-8b), sequences of 16,384 tokens, GPUs of 80 GiB" in said
     assert "not traced, 27.5 GiB by arithmetic" in said and said.endswith("it fits\n")
 
-    assert main([*MEMORY, "--gpu-gib", "32", "--set", "resources.trainer_gpus=4", "--json"]) == 1
-    as_json = json.loads(capsys.readouterr().out)
-    assert as_json["trainer_occupied_bytes"] == int(memory.occupied(as_json["trainer"]))
-    assert (as_json["fits"], as_json["field"], as_json["trainer_ranks"]) == (
-        False,
-        "resources.trainer_gpus",
-        4,
+    assert main([*MEMORY, "--gpu-gib", "32", "--set", "resources.trainer_gpus=4", "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)
+    trainer, generator = said["trainer"], said["generator"]
+    assert (said["fits"], trainer["ranks"], trainer["is_traced"]) == (False, 4, False)
+    assert trainer["peak_gib"] < trainer["occupied_gib"] and trainer["host_gib_per_node"] == pytest.approx(
+        23.2, abs=0.1
     )
-    assert as_json["parameters"] == shape("dense-8b").parameters and as_json["trainer_traced_bytes"] is None
+    assert generator["weights_gib"] == pytest.approx(15.26, abs=0.01)
+    assert generator["host_gib_per_node"] == pytest.approx(8 * generator["arriving_weights_gib"], abs=0.01)
+    assert generator["full_length_sequences"] == generator["kv_tokens"] // 16_384
+    (problem,), (proposal,) = said["problems"], said["proposals"]
+    assert problem.startswith("resources.trainer_gpus: a trainer rank needs ")
+    assert proposal["why"].startswith("would take ") and proposal["why"] in problem
+    settings = [f"--set={name}={json.dumps(value)}" for name, value in proposal["set"].items()]
+    assert main([*MEMORY, "--gpu-gib", "32", *settings]) == 0
+
+
+def test_reading_8b_takes_less_than_64_gb_of_a_machine_with_8_ranks() -> None:
+    said = need(recipe_of(8), shape("dense-8b"), 80 * GIB)
+
+    assert said.host_loading < 64e9
+    assert (
+        need(recipe_of(32), shape("dense-8b"), 80 * GIB).host_loading == said.host_loading
+    )  # of four machines, each
+
+
+def test_a_layout_that_does_not_divide_is_not_traced(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "scalerl", "--set", "resources.trainer_tensor_parallel=16", "--json"]) == 3
+
+    assert json.loads(capsys.readouterr().out)["trainer"]["is_traced"] is False
 
 
 def test_the_command_refuses_sequences_longer_than_the_model_s_context(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main([*MEMORY, "--set", "rollout.max_thinking_tokens=60000"]) == 1
+    assert main([*MEMORY, "--set", "rollout.max_thinking_tokens=60000"]) == 3
     assert "model: a context of 40,960 tokens; the recipe needs 64,096" in capsys.readouterr().out
 
 
@@ -364,7 +481,7 @@ def test_the_command_traces_a_model_that_is_here(toy_model: Path, capsys: pytest
     assert main(["memory", "tiny/scalerl", "--model", str(toy_model), "--json"]) == 0
 
     said = json.loads(capsys.readouterr().out)
-    assert 0 < said["trainer_traced_bytes"] < 100 << 20
+    assert said["trainer"]["is_traced"] and 0 < said["trainer"]["peak_gib"] < 0.1
 
 
 def test_the_command_names_the_shapes_where_a_model_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from tests.fake_model import make_model, safetensors
 from training.models import (
+    FAMILIES,
     ModelError,
     available_models,
     check_model,
@@ -84,6 +85,9 @@ def test_missing_base_model_says_how_to_make_it(tmp_path: Path) -> None:
         ({"max_position_embeddings": 16}, "context of 16 tokens"),
         ({"max_position_embeddings": None}, "does not say max_position_embeddings"),
         ({"eos_token_id": None}, "neither config.json nor generation_config.json says eos_token_id"),
+        ({"model_type": "qwen99"}, "says model_type 'qwen99': transformers has no such language model"),
+        ({"model_type": ["qwen2"]}, "transformers has no such language model"),
+        ({"model_type": None}, "does not say model_type"),
     ],
 )
 def test_check_refuses_a_configuration(tmp_path: Path, config: dict, reason: str) -> None:
@@ -91,6 +95,13 @@ def test_check_refuses_a_configuration(tmp_path: Path, config: dict, reason: str
 
     with pytest.raises(ModelError, match=reason):
         check_model("a", tmp_path, min_context=24)
+
+
+def test_families_are_those_of_transformers() -> None:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    wanted = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    assert FAMILIES.read_text().split() == wanted, "training/families.txt should be:\n" + "\n".join(wanted)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,11 @@ def test_tiny_overlay_changes_the_size_and_keeps_the_method() -> None:
     assert tiny.rollout.max_sequence_tokens < 96
 
 
+def test_programs_are_judged_on_all_nodes_but_at_the_tiny_size() -> None:
+    assert load_recipe("scalerl-math-code").resources.reward_workers == 16
+    assert load_recipe("tiny/scalerl-math-code").resources.reward_workers is None
+
+
 def test_load_by_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("extends: tiny/scalerl\nname: mine\nloss: {type: dapo}\n")
@@ -106,6 +111,7 @@ CONTRADICTIONS = [
     ({"rollout.max_untrained_prompts": 1}, "below rollout.prompts_per_step"),
     ({"reward": {"correct": -1.0}}, "correct must be above incorrect"),
     ({"rollout.generations_per_prompt": 1}, "greater than or equal to 2"),
+    ({"resources": {"generator_gpus": 4, "generators": 2}}, "resources.generators must be 4"),
 ]
 
 

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from training.addresses import Group
 from training.broadcast import Meeting, Plan, Receiver
+from training.memory import ARRIVING_SPARE
 from training.transfer import TransferError
-
-_MARGIN_BYTES = 1 << 30  # of a GPU that stays free beside the weights that wait
 
 
 class Intake:
@@ -77,4 +76,4 @@ def _has_room(device: str, plan: Plan) -> bool:
     if not device.startswith("cuda"):
         return True
     sizes = (getattr(torch, dtype).itemsize * torch.Size(shape).numel() for _, dtype, shape in plan)
-    return torch.cuda.mem_get_info(device)[0] > sum(sizes) + _MARGIN_BYTES
+    return torch.cuda.mem_get_info(device)[0] > sum(sizes) + ARRIVING_SPARE

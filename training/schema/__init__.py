@@ -155,6 +155,11 @@ class Recipe(Section):
                 "engine.weight_transfer collective needs GPUs for the generator too where the trainer has some",
             ),
             (
+                self.engine.type == "transformers" and self.resources.gpus_per_generator > 1,
+                "engine.type transformers generates on one GPU an engine: resources.generators must be "
+                f"{self.resources.generator_gpus}",
+            ),
+            (
                 self.trainer.lora_rank is not None and self.uses_critic,
                 "trainer.lora_rank adapts the policy alone: a recipe with a critic trains all weights",
             ),

@@ -233,10 +233,10 @@ def shard(
     policy = networks.policy.get_decoder()
     trunk: Any = networks.critic and networks.critic.trunk
     low = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
-    units = [(layer, low) for layer in policy.layers]
-    units += [(layer, MixedPrecisionPolicy()) for layer in (trunk.layers if trunk is not None else ())]
+    units = [(layer, low) for layer in _layers_of(policy)]
+    units += [(layer, MixedPrecisionPolicy()) for layer in (_layers_of(trunk) if trunk is not None else ())]
     if not config.tie_word_embeddings:
-        units.append((policy.embed_tokens, MixedPrecisionPolicy()))
+        units.append((policy.get_input_embeddings(), MixedPrecisionPolicy()))
     for module, precision in [*units, (networks, MixedPrecisionPolicy())]:
         if fill is not None:
             fill(module)
@@ -267,7 +267,17 @@ def release(networks: Networks) -> None:
 
 def _layers(networks: Networks) -> Iterator[Any]:
     for model in networks.transformers():
-        yield from (model.get_decoder() if model is networks.policy else model).layers
+        yield from _layers_of(model.get_decoder() if model is networks.policy else model)
+
+
+def _layers_of(decoder: Any) -> Any:
+    """ValueError for a family that keeps them elsewhere."""
+    if not hasattr(decoder, "layers"):
+        raise ValueError(
+            f"model: {type(decoder).__name__} has no `layers`: it is trained by one rank alone, without "
+            "trainer.activation_checkpointing and trainer.compile"
+        )
+    return decoder.layers
 
 
 DOWN, UP, SCALE = "lora_a", "lora_b", "lora_scale"  # A: [rank, in], B: [out, rank], alpha / rank: []

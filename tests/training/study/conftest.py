@@ -41,7 +41,8 @@ def home(tmp_path: Path) -> Path:
     """With tiny-arithmetic as far as a check looks at it."""
     folder = tmp_path / "home" / "models" / "tiny-arithmetic"
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 96, "eos_token_id": 1}))
+    config = {"model_type": "qwen2", "max_position_embeddings": 96, "eos_token_id": 1}
+    (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text("{}")
     import numpy as np
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from tests.training.trainer.test_network import TOKENS, WANTED, loss_and_gradients, networks_with
 from training.trainer.network import CompileError, Networks, compile_layers, recompute_layers
@@ -61,3 +62,11 @@ def test_no_compiler_is_named(toy_model: Path, monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(CompileError, match=r"trainer.compile needs a C\+\+ compiler.* no no-such-compiler"):
         compile_layers(networks_with(toy_model), "cpu")
+
+
+def test_a_family_that_keeps_its_layers_elsewhere_is_named(toy_model: Path) -> None:
+    networks = networks_with(toy_model)
+    networks.policy = GPT2LMHeadModel(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=8))
+
+    with pytest.raises(ValueError, match="model: GPT2Model has no `layers`: it is trained by one rank alone"):
+        recompute_layers(networks)

@@ -13,7 +13,8 @@ from tests.training.conftest import cut_down
 from tests.training.trainer.test_ranks import FAST, a_batch
 from training.checkpoints import CheckpointError
 from training.export import export_model
-from training.memory import SHAPES, Shape, problem, trainer_bytes
+from training.memory import SHAPES, Shape, trainer_bytes
+from training.misfits import misfits
 from training.recipe import Recipe, RecipeError, apply_overrides, load_recipe
 from training.trainer.memory_trace import trace_peak
 from training.trainer.network import LoraLinear, is_adapter
@@ -139,8 +140,8 @@ def test_an_8b_model_with_adapters_fits_two_gpus_and_the_estimate_is_close_to_a_
     settings: dict[str, Any] = {"trainer.lora_rank": 32, "resources.trainer_gpus": 2}
     recipe = apply_overrides(load_recipe("scalerl"), settings)
     shape = Shape.of(SHAPES / "dense-8b.json")
-    assert problem(recipe, shape) is None
-    assert problem(apply_overrides(recipe, {"trainer.lora_rank": None}), shape) is not None
+    assert not misfits(recipe, shape)
+    assert misfits(apply_overrides(recipe, {"trainer.lora_rank": None}), shape)
 
     short = apply_overrides(
         recipe, {"rollout.max_thinking_tokens": 4096, "length.interrupt_low": 1000, "length.interrupt_high": 2000}
