@@ -53,10 +53,7 @@ def sentences(
     for wait in decision.waits:
         run = wait.run
         if wait.why == Why.PROJECT:
-            share = shares[run.project]
-            said[run.run] = (
-                f"waits for a place in its project: {share.at_work} of {share.most_at_work} at work"
-            )
+            said[run.run] = _for_project(wait, shares[run.project], at_work)
         elif has is None:
             said[run.run] = UNKNOWN
         elif wait.why == Why.TOO_LARGE:
@@ -77,6 +74,12 @@ def too_large(run: Queued, has: Amounts) -> str:
         if amount > has.get(name, 0)
     ]
     return f"needs {' and '.join(short) or 'more on one node than any has'}"
+
+
+def _for_project(wait: Wait, share: Share, at_work: Sequence[tuple[int, str]]) -> str:
+    own = [pair for pair in at_work if pair[0] == wait.run.project]
+    taken = f"waits for a place in its project: {len(own)} of {share.most_at_work} at work"
+    return "; ".join(part for part in (taken, _behind(wait.run, own, " at work"), when(wait.starts)) if part)
 
 
 def _for_cluster(wait: Wait, free: Amounts, behind: str) -> str:
