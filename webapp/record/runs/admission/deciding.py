@@ -60,9 +60,7 @@ class _Turn:
     opens_at: float = inf  # hours until the head's place is free, at the earliest
     opened: Room | None = None  # what is free then, at the latest; None: not known
     started: list[str] = field(default_factory=list)
-    begun: list[tuple[int, Span]] = field(
-        default_factory=list
-    )  # project of each of them, and how long it lasts
+    begun: list[tuple[int, Span]] = field(default_factory=list)  # project, and how long it lasts
     waiting: list[tuple[Queued, Why]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
