@@ -214,11 +214,12 @@ function follow(event) {
     brush.setAttribute("width", b - a);
     brush.setAttribute("visibility", "visible");
   }
+  const { top } = here.svg.getBoundingClientRect();
   let nearest = null;
   let least = Infinity;
   for (const line of here.lines) {
     const value = valueAt(line, at);
-    const far = value === null ? Infinity : Math.abs(here.place.y(value) - (event.clientY - frame.top));
+    const far = value === null ? Infinity : Math.abs(here.place.y(value) - (event.clientY - top));
     if (far < least) [least, nearest] = [far, line];
   }
   for (const panel of drawn) point(panel, at, nearest?.series);
@@ -249,12 +250,12 @@ function leave() {
 function table() {
   const details = document.getElementById("panels-table");
   if (!details.open) return;
-  const cells = (tag, texts) => texts.map((text, i) => element(i ? tag : "th", { class: i ? "num" : "", scope: tag === "th" ? "col" : "row" }, text));
-  const row = (tag, texts) => { const tr = element("tr"); tr.append(...cells(tag, texts)); return tr; };
+  const cell = (tag, text, i) => (i && tag === "td" ? element("td", { class: "num" }, text) : element("th", { scope: tag === "td" ? "row" : "col" }, text));
+  const row = (tag, texts) => { const tr = element("tr"); tr.append(...texts.map((text, i) => cell(tag, text, i))); return tr; };
   const value = (line) => { const last = line?.drawn.findLast((one) => one !== null) ?? null; return last === null ? "–" : amount(last); };
   const head = element("thead");
   const body = element("tbody");
-  head.append(row("th", ["", ...payload.panels.map((panel) => panel.metric)]));
+  head.append(row("th", ["Line", ...payload.panels.map((panel) => panel.metric)]));
   for (const [place, { label, group }] of payload.series.entries()) {
     if (hidden.has(payload.groups[group].label)) continue;
     body.append(row("td", [label, ...drawn.map(({ lines }) => value(lines.find((one) => one.series === place)))]));
