@@ -1,7 +1,7 @@
 """Responses in the tables that other trainers and trackers write: which tables have some, and of which step each is.
 
-Known are JSON (wandb's and MLflow's `{"columns", "data"}`, trackio's tables and traces, a list of objects), JSON lines
-(verl's dumps) and Parquet (TRL's completions).
+Known are JSON (wandb's and MLflow's `{"columns", "data"}`, MLflow's traces, trackio's tables and traces, a list of
+objects), JSON lines (verl's dumps) and Parquet (TRL's completions).
 """
 
 import json
@@ -20,6 +20,8 @@ HELD_OUT = frozenset({"eval", "evals", "evaluation", "heldout", "test", "val", "
 # 10.jsonl of verl, val_step10.json, completions_00010.parquet of TRL; math500.json and aime_24.json name no step.
 STEP_IN_NAME = re.compile(r"(?:(?:^|/)|[_-]?step[_-]?|_(?=\d{5}))0*(\d{1,18})$")
 STEP_OF_OURS = re.compile(r"_(\d{1,18})\.table$")  # as our `wandb` names the file of a table
+MOST_INSIDE = 1_000_000  # characters of JSON within JSON
+TRACE_OF_MLFLOW = "traces.json"  # in a folder that has the trace's id as its name
 Row = Mapping[str, Any]
 
 
@@ -30,6 +32,8 @@ def kind_of(name: str) -> str:
 
 def place_of(path: str) -> tuple[str, int | None]:
     """The name that the tables of all steps share, and the step that the file's name says."""
+    if Path(path).name == TRACE_OF_MLFLOW:
+        return Path(path).parent.name, None
     stem = path.removesuffix(Path(path).suffix)
     found = STEP_OF_OURS.search(stem) or STEP_IN_NAME.search(stem)
     if found is None:
@@ -90,10 +94,12 @@ def responses(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _unfolded(row: Row) -> Iterable[Row]:
-    """A trace of trackio by its last turn. verl's table for wandb has a row a step, and for each response columns of
-    its own: input_1, output_1, score_1, input_2, …"""
+    """A trace of trackio by its last turn, one of MLflow by its outermost span. verl's table for wandb has a row a
+    step, and for each response columns of its own: input_1, output_1, score_1, input_2, …"""
     if isinstance(row.get("messages"), list) and row.get("_type") == "trackio.trace":
         return [_of_trace(row)]
+    if list(row) == ["spans"] and isinstance(row["spans"], list):
+        return [_of_spans(row["spans"])]
     single: dict[int, dict[str, Any]] = {}
     shared = {}
     for name, value in row.items():
@@ -122,6 +128,46 @@ def _of_trace(row: Row) -> Row:
     return (
         (about if isinstance(about, dict) else {}) | others | {"prompt": prompt, "response": response or ""}
     )
+
+
+def _of_spans(spans: Sequence[Any]) -> Row:
+    """Its inputs are the prompt, its outputs the response, unless they name both; empty where it has none."""
+    outer = [span for span in spans if isinstance(span, dict) and not span.get("parent_span_id")]
+    attributes = outer[0].get("attributes") if outer else None
+    if not isinstance(attributes, dict):
+        return {}
+    given, said = (_of_json(attributes.get(f"mlflow.span{name}")) for name in ("Inputs", "Outputs"))
+    if given is None or said is None:
+        return {}
+    named_so = {**(given if isinstance(given, dict) else {}), **(said if isinstance(said, dict) else {})}
+    if are_samples(named_so):
+        return named_so
+    prompt = _single(given.get("messages", given) if isinstance(given, dict) else given)
+    prompt = prompt if isinstance(prompt, str | list) else json.dumps(prompt)
+    return {"prompt": prompt, "response": _single(_of_chat(said))}
+
+
+def _of_json(text: Any) -> Any:
+    """As it is where it is none, or so long that its many values could take the memory."""
+    if not isinstance(text, str) or (len(text) > MOST_INSIDE and not text.startswith('"')):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _single(value: Any) -> Any:
+    """The only one of a function's arguments."""
+    return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+
+
+def _of_chat(said: Any) -> Any:
+    """What a chat's completion says, as OpenAI's answers have it; anything else as it is."""
+    try:
+        return said["choices"][0]["message"]["content"]
+    except (TypeError, KeyError, IndexError):
+        return said
 
 
 def by_step(rows: Iterable[dict[str, Any]], otherwise: int, most: int) -> dict[int, list[dict[str, Any]]]:

@@ -231,8 +231,10 @@ def as_text(result: Mapping[str, Any]) -> str:
     """One line for people."""
     stderr, overlap = result["pass_rate_stderr"], result["contamination"]
     cut = result["truncation_rate"]
+    digits = min(4, max(2, -math.floor(math.log10(stderr)))) if (stderr or 0) > 0 else 3
     parts = [
-        f"{result['task']}: {result['pass_rate']:.4f}" + ("" if stderr is None else f" ± {stderr:.4f}"),
+        f"{result['task']}: {result['pass_rate']:.{digits}f}"
+        + ("" if stderr is None else f" ± {stderr:.{digits}f}"),
         f"{result['n_prompts']:.0f} prompts"
         + (" (limited)" if result["limit"] else "")
         + f" x {result['k']:.0f}",

@@ -21,7 +21,7 @@ function put(query, name, values) {
 /** Other tabs, views and axes are links; each carries the same state, but for what it drops. */
 function keepInLinks(name, values) {
   for (const link of document.querySelectorAll("main :is(.seg, .tabs) a[href]")) {
-    if (link.closest("[data-drops]")?.dataset.drops === name) continue;
+    if (link.closest("[data-drops]")?.dataset.drops.split(" ").includes(name)) continue;
     const url = new URL(link.href);
     put(url.searchParams, name, values);
     link.href = url.href;

@@ -8,23 +8,26 @@ const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = { 1: 300, 2: 200, 3: 150 };
 const PAD = { l: 52, r: 6, t: 8, b: 16 };
 const FAINT_UP_TO = 12; // of so many lines the unsmoothed ones stay in sight
+const LEAST_DRAG = 6; // pixels: less is a click
 
 const box = document.getElementById("panels");
 const said = document.getElementById("panels-words");
 const slider = document.getElementById("smooth");
+const edges = ["lo", "hi"].map((name) => document.getElementById(`axis-${name}`)); // fields: the part of the axis that is drawn
 const query = new URLSearchParams(location.search);
 const hidden = new Set(query.getAll("hide"));
 let payload = null;
-let drawn = []; // of each panel: its node, cursor, lines and scales
+let drawn = []; // of each panel: its node, cursor, brush, lines and scales
+let brushed = null; // panel and place of the axis where the pointer went down
 
 function element(name, attributes = {}, text = "") {
-  const node = name === "svg" || name in { path: 1, text: 1, line: 1 } ? document.createElementNS(SVG, name) : document.createElement(name);
+  const node = name === "svg" || name in { path: 1, text: 1, line: 1, rect: 1 } ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
   node.textContent = text;
   return node;
 }
 
-const keep = () => keepInUrl({ hide: [...hidden], smooth: Number(slider.value) ? slider.value : null });
+const keep = () => keepInUrl({ hide: [...hidden], smooth: Number(slider.value) ? slider.value : null, lo: edges[0].value, hi: edges[1].value });
 
 /** An exponential mean of what came before, without the pull of its start; breaks stay. */
 function smoothed(values, weight) {
@@ -75,13 +78,31 @@ function sharedRange() {
   return ends(payload.panels.flatMap((panel) => panel.lines.flatMap((line) => [line.x[0], line.x.at(-1)].filter((x) => x !== undefined)))) ?? [0, 1];
 }
 
+/** The part of it that is asked for; all of it where that is none. */
+function chosenRange(all) {
+  const [lo, hi] = edges.map((field, i) => (field.value === "" ? all[i] : Number(field.value)));
+  return lo < hi ? [lo, hi] : all;
+}
+
+/** A line within a part of the axis, up to its ends. */
+function within(line, [lo, hi]) {
+  const { x } = line;
+  if (lo <= x[0] && hi >= x.at(-1)) return line;
+  const at = [lo, ...x.filter((one) => one > lo && one < hi), hi].filter((one) => one >= x[0] && one <= x.at(-1));
+  const of = (ys) => ys && at.map((one) => between(x, ys, one));
+  return { ...line, x: at, y: of(line.y), drawn: of(line.drawn), lo: of(line.lo), hi: of(line.hi) };
+}
+
 function draw() {
   const weight = Number(slider.value);
   document.getElementById("smooth-words").textContent = weight ? `${weight}: each drawn point is averaged with those before it` : "off";
-  const range = sharedRange();
+  const all = sharedRange();
+  const range = chosenRange(all);
+  document.getElementById("whole-axis").hidden = range === all;
   const height = HEIGHT[box.className.match(/cols-(\d)/)[1]];
   box.replaceChildren(...payload.panels.map((panel) => frameOf(panel)));
   drawn = payload.panels.map((panel, i) => drawPanel(panel, box.children[i], range, height, weight));
+  table();
 }
 
 function frameOf(panel) {
@@ -99,7 +120,9 @@ function drawPanel(panel, card, range, height, weight) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
   const even = (values) => (weight && values ? smoothed(values, weight) : values);
-  const lines = shownLines(panel).map((line) => ({ ...line, drawn: even(line.y), lo: even(line.lo), hi: even(line.hi) }));
+  const lines = shownLines(panel)
+    .map((line) => within({ ...line, drawn: even(line.y), lo: even(line.lo), hi: even(line.hi) }, range))
+    .filter((line) => line.x.length);
   const faint = weight > 0 && lines.length <= FAINT_UP_TO;
   const heights = ends(lines.flatMap((line) => [...line.drawn, ...(faint ? line.y : []), ...(line.lo ?? []), ...(line.hi ?? [])]));
   svg.setAttribute("aria-label", heights ? `${panel.metric} over ${payload.x.label.toLowerCase()}: ${lines.length} lines between ${amount(heights[0])} and ${amount(heights[1])}` : `${panel.metric}: nothing to draw`);
@@ -129,13 +152,13 @@ function drawPanel(panel, card, range, height, weight) {
     [PAD.l, height - 3, "start", amount(range[0])], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
   ]) svg.append(element("text", { x, y, "text-anchor": anchor }, text));
   const cursor = element("line", { class: "cursor", y1: PAD.t, y2: height - PAD.b, visibility: "hidden" });
-  svg.append(cursor);
-  return { svg, card, lines, place, cursor };
+  const brush = element("rect", { class: "brush", y: PAD.t, height: height - PAD.t - PAD.b, visibility: "hidden" });
+  svg.append(brush, cursor);
+  return { svg, card, lines, place, cursor, brush };
 }
 
-/** The value of a line at a place of the axis; null beyond its ends and in a break. */
-function valueAt(line, at) {
-  const { x, drawn: y } = line;
+/** A value between those of a line at a place of the axis; null beyond its ends and in a break. */
+function between(x, y, at) {
   if (!x.length || at < x[0] || at > x.at(-1)) return null;
   let [a, b] = [0, x.length - 1];
   while (b - a > 1) {
@@ -143,20 +166,60 @@ function valueAt(line, at) {
     if (x[middle] <= at) a = middle;
     else b = middle;
   }
+  if (x[a] === at || x[b] === at) return x[b] === at ? y[b] : y[a];
   if (y[a] === null || y[b] === null) return null;
-  return x[a] === x[b] ? y[b] : y[a] + ((y[b] - y[a]) * (at - x[a])) / (x[b] - x[a]);
+  return y[a] + ((y[b] - y[a]) * (at - x[a])) / (x[b] - x[a]);
+}
+
+const valueAt = (line, at) => between(line.x, line.drawn, at);
+
+const panelOf = (event) => drawn.find(({ svg }) => svg === event.target.closest?.("svg"));
+
+function placeOf(here, event) {
+  const frame = here.svg.getBoundingClientRect();
+  return here.place.at(((event.clientX - frame.left) * here.svg.viewBox.baseVal.width) / frame.width);
+}
+
+function press(event) {
+  const here = panelOf(event);
+  if (!here?.place || event.button !== 0) return;
+  brushed = { here, at: placeOf(here, event), x: event.clientX };
+  here.svg.setPointerCapture(event.pointerId);
+}
+
+function release(event) {
+  if (!brushed) return;
+  const { here, at, x } = brushed;
+  brushed = null;
+  for (const { brush } of drawn) brush?.setAttribute("visibility", "hidden");
+  if (event.type === "pointerup" && Math.abs(event.clientX - x) >= LEAST_DRAG) {
+    zoom([at, placeOf(here, event)].sort((a, b) => a - b).map((one) => String(Number(one.toPrecision(4)))));
+  }
+}
+
+function zoom(values) {
+  for (const [i, field] of edges.entries()) field.value = values[i];
+  keep();
+  draw();
 }
 
 function follow(event) {
-  const here = drawn.find(({ svg }) => svg === event.target.closest?.("svg"));
+  const here = panelOf(event);
   if (!here?.place) { leave(); return; }
-  const frame = here.svg.getBoundingClientRect();
-  const at = here.place.at(((event.clientX - frame.left) * here.svg.viewBox.baseVal.width) / frame.width);
+  const at = placeOf(here, event);
+  if (brushed) for (const { brush, place } of drawn) {
+    if (!brush) continue;
+    const [a, b] = [place.x(brushed.at), place.x(at)].sort((one, other) => one - other);
+    brush.setAttribute("x", a);
+    brush.setAttribute("width", b - a);
+    brush.setAttribute("visibility", "visible");
+  }
+  const { top } = here.svg.getBoundingClientRect();
   let nearest = null;
   let least = Infinity;
   for (const line of here.lines) {
     const value = valueAt(line, at);
-    const far = value === null ? Infinity : Math.abs(here.place.y(value) - (event.clientY - frame.top));
+    const far = value === null ? Infinity : Math.abs(here.place.y(value) - (event.clientY - top));
     if (far < least) [least, nearest] = [far, line];
   }
   for (const panel of drawn) point(panel, at, nearest?.series);
@@ -181,6 +244,25 @@ function leave() {
     card.querySelector(".readout").textContent = "";
     for (const line of lines) line.node.classList.remove("lit");
   }
+}
+
+/** The newest value of each line in each panel, once the table is open. */
+function table() {
+  const details = document.getElementById("panels-table");
+  if (!details.open) return;
+  const cell = (tag, text, i) => (i && tag === "td" ? element("td", { class: "num" }, text) : element("th", { scope: tag === "td" ? "row" : "col" }, text));
+  const row = (tag, texts) => { const tr = element("tr"); tr.append(...texts.map((text, i) => cell(tag, text, i))); return tr; };
+  const value = (line) => { const last = line?.drawn.findLast((one) => one !== null) ?? null; return last === null ? "–" : amount(last); };
+  const head = element("thead");
+  const body = element("tbody");
+  head.append(row("th", ["Line", ...payload.panels.map((panel) => panel.metric)]));
+  for (const [place, { label, group }] of payload.series.entries()) {
+    if (hidden.has(payload.groups[group].label)) continue;
+    body.append(row("td", [label, ...drawn.map(({ lines }) => value(lines.find((one) => one.series === place)))]));
+  }
+  const node = element("table", { class: "rows" });
+  node.append(head, body);
+  details.querySelector(".scroll").replaceChildren(node);
 }
 
 function legend() {
@@ -223,11 +305,16 @@ async function start() {
   }
   payload = await answer.json();
   said.textContent = summary();
-  document.getElementById("panels-foot").hidden = !payload.panels.length;
+  for (const id of ["panels-foot", "panels-table"]) document.getElementById(id).hidden = !payload.panels.length;
   legend();
   draw();
   box.addEventListener("pointermove", follow);
   box.addEventListener("pointerleave", leave);
+  box.addEventListener("pointerdown", press);
+  for (const name of ["pointerup", "pointercancel"]) box.addEventListener(name, release);
+  for (const [node, name] of [[box, "dblclick"], [document.getElementById("whole-axis"), "click"]]) node.addEventListener(name, () => zoom(["", ""]));
+  for (const field of edges) field.addEventListener("change", () => { keep(); draw(); });
+  document.getElementById("panels-table").addEventListener("toggle", table);
   slider.addEventListener("input", draw);
   slider.addEventListener("change", keep);
   let settled = null;

@@ -88,6 +88,36 @@ def test_any_metrics_of_runs_and_of_recipes(page, chosen):
     look(page, "compare-metrics-recipes")
 
 
+def test_a_part_of_the_axis_is_brushed_and_panels_have_a_table(page, chosen):
+    page.goto(f"/compare?{'&'.join(f'run={pk}' for pk in chosen)}&tab=metrics&m=train/entropy+train/kl")
+    expect(page.locator("#panels .panel")).to_have_count(2)
+    svg = page.locator("#panels svg").first.bounding_box()
+    page.mouse.move(svg["x"] + svg["width"] / 2, svg["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(svg["x"] + 0.75 * svg["width"], svg["y"] + 60, steps=3)
+    expect(page.locator("#panels .brush[visibility=visible]")).to_have_count(2)
+    page.mouse.up()
+
+    expect(page).to_have_url(re.compile(r"lo=\d+(\.\d+)?&hi=\d+(\.\d+)?"))
+    lo, hi = (float(page.locator(f"#axis-{end}").input_value()) for end in ("lo", "hi"))
+    assert 80 < lo < hi < 180
+    expect(page.locator("#panels svg").first.locator("text").nth(2)).to_have_text(re.compile(f"^{int(lo)}"))
+    expect(page.get_by_role("link", name="Tokens")).not_to_have_attribute("href", re.compile("lo="))
+    page.locator("#panels-table summary").click()
+    rows = page.get_by_role("region", name="Newest values of the panels").get_by_role("row")
+    expect(rows).to_have_count(5)
+    look(page, "compare-metrics-part")
+
+    newest = rows.nth(1).text_content() or ""
+    page.get_by_role("button", name="Whole axis").click()
+    expect(page).not_to_have_url(re.compile("lo="))
+    expect(page.locator("#axis-lo")).to_have_value("")
+    expect(rows.nth(1)).not_to_have_text(newest)
+    page.get_by_label("Axis from").fill("150")
+    page.keyboard.press("Tab")
+    expect(page).to_have_url(re.compile("lo=150"))
+
+
 def test_metrics_that_no_run_reports_are_one_sentence(page, chosen):
     page.goto(f"/compare?run={chosen[0]}&tab=metrics&m=nothing")
 

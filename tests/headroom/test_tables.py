@@ -41,6 +41,54 @@ def test_a_row_of_verls_table_for_wandb_is_many_responses():
     ]
 
 
+def trace(inputs, outputs, **others):
+    """As MLflow's client writes one: what a span says is JSON within JSON."""
+    attributes = {"mlflow.spanInputs": json.dumps(inputs), "mlflow.spanOutputs": json.dumps(outputs)}
+    inner = {"parent_span_id": "a", "name": "inner", "attributes": {"mlflow.spanInputs": '"other"'}}
+    return {"spans": [inner, {"parent_span_id": None, "name": "answer", "attributes": attributes} | others]}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "rows"),
+    [
+        ({"question": "1 + 1 ="}, {"answer": "2", "output": "3", "score": 0.0},
+         [{"prompt": "1 + 1 =", "answer": "2", "response": "3", "reward": 0.0}]),
+        ({"text": "1 + 1 ="}, "2", [{"prompt": "1 + 1 =", "response": "2"}]),
+        ({"messages": [{"role": "user", "content": "q"}], "model": "m"}, {"choices": [{"message": {"content": "r"}}]},
+         [{"prompt": [{"role": "user", "content": "q"}], "response": "r"}]),
+        ({"a": 1, "b": 2}, {"sum": 3, "exact": True},
+         [{"prompt": '{"a": 1, "b": 2}', "response": {"sum": 3, "exact": True}}]),
+        ("x" * 2_000_000, "y" * 2_000_000, [{"prompt": "x" * 2_000_000, "response": "y" * 2_000_000}]),
+    ],
+)  # fmt: skip
+def test_a_trace_of_mlflow_is_a_response(inputs, outputs, rows):
+    assert found(trace(inputs, outputs)) == rows
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [],
+        ["text"],
+        [{"parent_span_id": "a"}],
+        [{"attributes": []}],
+        [{"attributes": {"mlflow.spanInputs": "1"}}],
+    ],
+)
+def test_a_trace_that_tells_nothing_holds_none(spans):
+    assert found({"spans": spans}) == []
+
+
+def test_many_values_within_a_value_are_left_as_they_are():
+    many = "[" + "[]," * 400_000 + "0]"
+
+    (row,) = found(
+        trace({"x": 1}, {"y": 2}, attributes={"mlflow.spanInputs": many, "mlflow.spanOutputs": many})
+    )
+
+    assert row == {"prompt": many, "response": many}
+
+
 @pytest.mark.parametrize(
     "table",
     [

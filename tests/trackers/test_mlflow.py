@@ -322,6 +322,28 @@ def test_what_headroom_does_not_keep_is_refused_as_mlflow_does(headroom: Headroo
     assert error.value.error_code == "ENDPOINT_NOT_FOUND"
 
 
+def test_traces_of_a_run_are_samples(headroom: Headroom) -> None:
+    @mlflow.trace
+    def judged(response: str) -> float:
+        return float(response == "2")
+
+    @mlflow.trace
+    def answered(question: str) -> dict[str, object]:
+        return {"response": "2", "score": judged("2")}
+
+    with mlflow.start_run(run_name="traced"):
+        mlflow.log_metric("loss", 1.0, step=40)
+        answered("1 + 1 =")
+        answered("0 + 2 =")
+        mlflow.flush_trace_async_logging()
+
+    assert headroom.samples("traced") == [("train", 40, 2)]
+    rows = headroom.responses("traced", "train", 40)
+    assert [(row["prompt"], row["response"], row["reward"]) for row in rows] == [
+        ("1 + 1 =", "2", 1.0), ("0 + 2 =", "2", 1.0),
+    ]  # fmt: skip
+
+
 def test_tables_of_responses_are_samples(headroom: Headroom, monkeypatch: pytest.MonkeyPatch) -> None:
     import pandas as pd
 

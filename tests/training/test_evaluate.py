@@ -13,6 +13,7 @@ from training.digests import digests_of
 from training.driver.snapshot import RunState, to_files
 from training.driver.staleness import BufferState
 from training.driver.stepmetrics import Usage
+from training.evaluate import as_text
 from training.recipe import Recipe, apply_overrides
 from training.trainer.trainer import Trainer
 
@@ -70,6 +71,18 @@ def test_for_people(schooled_model: Path, capsys: pytest.CaptureFixture[str]) ->
 
     assert "arithmetic: 0." in (line := capsys.readouterr().out.splitlines()[-1])
     assert "5 prompts (limited) x 1; " in line
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [(0.0123, "0.79 ± 0.01"), (0.0004, "0.7888 ± 0.0004"), (float("nan"), "0.789"), (None, "0.789;")],
+)
+def test_people_get_the_digits_that_the_error_supports(stderr: float | None, said: str) -> None:
+    result = {"task": "math500", "pass_rate": 0.7888, "pass_rate_stderr": stderr, "n_prompts": 500, "k": 1}
+
+    line = as_text(result | {"limit": None, "seconds": 1.0, "truncation_rate": None, "contamination": None})
+
+    assert line.startswith(f"math500: {said}")
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,27 @@ def test_its_result_is_kept(one: Evaluation, ray: FakeRay) -> None:
     assert (one.state, one.result, one.reason) == ("succeeded", RESULT, "") and one.ended_at is not None
 
 
+def test_what_no_database_takes_in_a_result_holds_up_nobody(one: Evaluation, ray: FakeRay) -> None:
+    other, _ = ask_for(one.run, EvaluationRequest(task="arithmetic", options=one.options, k=2), user=None)
+    texts = ['{"pass_rate": NaN}', r'{"pass_rate": 0.5, "pass_rate_stderr": NaN, "metric": "a\u0000"}']
+    observe_jobs()
+    for each, text in zip((one, other), texts, strict=True):
+        job = ray.jobs[name_of(each)]
+        Path(shlex.split(job.submission["entrypoint"])[-1]).write_text(text)
+        job.status = "SUCCEEDED"
+
+    observe_jobs()
+
+    one.refresh_from_db()
+    other.refresh_from_db()
+    assert (one.state, one.reason) == ("failed", "Its result cannot be read: it has no pass rate")
+    assert other.result == {
+        "pass_rate": 0.5,
+        "pass_rate_stderr": None,
+        "metric": "a\N{REPLACEMENT CHARACTER}",
+    }
+
+
 @pytest.mark.parametrize(
     ("status", "log", "words"),
     [

@@ -7,6 +7,7 @@ import pytest
 from tests.webapp.interfaces.mlflow.conftest import Mlflow
 from webapp.record.artifacts.models import Artifact
 from webapp.record.samples.models import SampleFile
+from webapp.record.samples.selectors import rows_of
 
 ROOT = "/api/2.0/mlflow-artifacts/artifacts"
 
@@ -149,3 +150,48 @@ def test_a_table_of_responses_is_samples_of_the_newest_step(mlflow, run_id, addr
 
     (file,) = SampleFile.objects.all()
     assert (file.kind, file.step, file.rows, file.run.artifacts.count()) == ("eval", 40, 1, 2)
+
+
+def started(client, trace_id="tr-0a", metadata=None, **info):
+    info = {"trace_id": trace_id, "trace_metadata": metadata, "tags": {"a": "b"}} | info
+    return client._client.post(
+        "/api/3.0/mlflow/traces", {"trace": {"trace_info": info}}, content_type="application/json"
+    )
+
+
+def test_a_trace_of_a_run_is_a_sample_of_the_newest_step(mlflow, run_id):
+    mlflow.post("runs/log-metric", run_id=run_id, key="loss", value=1, step=40, timestamp=1)
+    for trace_id, answer in (("tr-0a", "2"), ("tr-0b", "3"), ("tr-0b", "4")):
+        info = started(mlflow, trace_id, {"mlflow.sourceRun": run_id}).json()["trace"]["trace_info"]
+        assert (info["trace_id"], info["tags"]["a"]) == (trace_id, "b")
+        place = info["tags"]["mlflow.artifactLocation"].removeprefix("mlflow-artifacts:/")
+        said = {
+            "mlflow.spanInputs": '{"question": "1 + 1 ="}',
+            "mlflow.spanOutputs": f'{{"output": "{answer}"}}',
+        }
+        spans = json.dumps({"spans": [{"parent_span_id": None, "attributes": said}]})
+        put(mlflow, f"{place}/traces.json", spans.encode())
+
+    (file,) = SampleFile.objects.all()
+    rows, _ = rows_of(file)
+    assert (file.kind, file.step) == ("train", 40)
+    assert [(row["prompt"], row["response"], row["part"]) for row in rows] == [
+        ("1 + 1 =", "2", "tr-0a"), ("1 + 1 =", "4", "tr-0b"),
+    ]  # fmt: skip
+
+
+def test_a_trace_that_has_no_place_is_refused(mlflow, reader, foreign, run_id, refusal):
+    own = {"mlflow.sourceRun": run_id}
+
+    assert refusal(started(mlflow, metadata={}))[2] == (
+        "Headroom keeps traces of runs alone: begin with mlflow.start_run."
+    )
+    for answer in (
+        started(mlflow, metadata=None),
+        started(mlflow, "tr-../../x", own),
+        started(mlflow, metadata={"mlflow.sourceRun": 7}),
+        mlflow._client.post("/api/3.0/mlflow/traces", {"trace": [1]}, content_type="application/json"),
+    ):
+        assert refusal(answer)[:2] == (400, "INVALID_PARAMETER_VALUE")
+    assert refusal(started(foreign, metadata=own))[:2] == (404, "RESOURCE_DOES_NOT_EXIST")
+    assert refusal(started(reader, metadata=own))[:2] == (403, "PERMISSION_DENIED")

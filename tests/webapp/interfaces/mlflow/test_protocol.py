@@ -97,7 +97,9 @@ def test_what_headroom_does_not_speak_says_so(mlflow, refusal):
         assert (status, code) == (404, "ENDPOINT_NOT_FOUND") and "/api/2.0/mlflow/" in message
 
 
-@pytest.mark.parametrize("path", ["3.0/mlflow/traces", "3.0/mlflow/datasets/create", "4.0/mlflow/traces/a/b"])
+@pytest.mark.parametrize(
+    "path", ["3.0/mlflow/traces/search", "3.0/mlflow/datasets/create", "4.0/mlflow/traces/a/b"]
+)
 def test_newer_parts_of_the_protocol_are_refused_in_its_form(client, refusal, path):
     for answer in (
         client.get(f"/api/{path}"),

@@ -292,6 +292,16 @@ def test_metrics_are_the_second_tab_and_keep_the_choice(ada, make_run):
     assert 'name="tab" value="metrics"' in metrics
 
 
+def test_a_part_of_the_axis_stands_in_the_address(ada, make_run):
+    run = make_run(0).pk
+
+    page = page_of(ada, run=run, tab="metrics", lo="3e2", hi="inf")
+
+    assert 'id="axis-lo" value="3e2"' in page and 'id="axis-hi" value=""' in page
+    assert page.count('name="lo"') == 2  # its own field, and one of the choice
+    assert "lo=3e2" not in page.split('aria-label="Horizontal axis"')[1].split("</div>")[0]
+
+
 def test_a_layout_of_panels_is_saved_opened_and_deleted(ada, make_run):
     run = make_run(12).pk
     shown = f"run={run}&tab=metrics&m=train/*&cols=1&smooth=0.5&hide=seed+0"

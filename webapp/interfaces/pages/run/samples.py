@@ -211,6 +211,7 @@ class SampleQuery:
     page: int
     sample: int
     against: str
+    since: int | None
     problems: tuple[str, ...]
 
     @property
@@ -226,14 +227,14 @@ def asked_of(query: QueryDict) -> SampleQuery:
         bounds[name] = None if value is None else math.ceil(value)
     flags = tuple(flag for flag in FLAGS if flag in query.getlist("flag"))
     text, prompt = query.get("q", "")[:MOST_OF_A_QUERY], query.get("prompt", "")[:MOST_OF_A_QUERY]
-    kind = query.get("kind", "")
     return SampleQuery(
-        kind=kind if kind in TITLES else "",
+        kind=next((kind for kind in TITLES if kind == query.get("kind")), ""),
         step=_whole(query, "step", problems),
         wanted=Wanted(prompt_id=prompt, flags=flags, text=text, **bounds),  # type: ignore[arg-type]
         page=max(1, _whole(query, "page", problems) or 1),
         sample=_whole(query, "sample", problems) or 0,
         against=query.get("against", "")[:MOST_OF_A_QUERY],
+        since=_whole(query, "since", problems),
         problems=tuple(problems),
     )
 
@@ -253,7 +254,7 @@ def samples_context(run: Run, query: QueryDict) -> Context:
     kind = asked.kind if asked.kind in kinds else kinds[0]
     own = [file for file in files if file.kind == kind]
     file = _of_step(own, asked.step)
-    if asked.step is not None and file.step != asked.step:
+    if asked.step not in (None, file.step):
         context["problems"].append(
             f"There are no samples of step {asked.step}; these are of step {file.step}."
         )
@@ -263,15 +264,15 @@ def samples_context(run: Run, query: QueryDict) -> Context:
         rows, total = rows_of(file, asked.wanted, first=first, most=A_PAGE)
     except Gone as error:
         return context | {"gone": str(error)} | _of_prompt(run, kind, file, asked)
-    whole = asked.wanted.prompt_id and len(rows) == 1
+    whole = asked.wanted.prompt_id != "" and len(rows) == 1
     context |= {
-        "responses": _responses(rows, whole=bool(whole)), "total": total, "first": first + 1, "last": first + len(rows),
+        "responses": _responses(rows, whole=whole), "total": total, "first": first + 1, "last": first + len(rows),
         "next_page": asked.page + 1 if first + len(rows) < total else None,
         "page_before": asked.page - 1 if asked.page > 1 else None,
     }  # fmt: skip
     if asked.wanted.prompt_id:
         return context | _of_prompt(run, kind, file, asked) | _side_by_side(run, kind, rows, asked)
-    return context | _changes(own, file)
+    return context | _changes(own, file, asked.since)
 
 
 def _of_step(files: Sequence[SampleFile], step: int | None) -> SampleFile:
@@ -296,18 +297,21 @@ def _responses(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[Respon
     return found
 
 
-def _changes(files: Sequence[SampleFile], file: SampleFile) -> Context:
-    """Against the evaluation before. One query."""
-    place = files.index(file)
-    if file.kind != "eval" or place == 0:
+def _changes(files: Sequence[SampleFile], file: SampleFile, since: int | None) -> Context:
+    """Against the evaluation before, or the earlier one nearest to step `since`. One query."""
+    earlier = files[: files.index(file)]
+    if file.kind != "eval" or not earlier:
         return {}
-    pair = {each.step: each for each in SampleFile.objects.filter(pk__in=[file.pk, files[place - 1].pk])}
-    found = changes(pair[files[place - 1].step], pair[file.step])
+    other = _of_step(earlier, since)
+    pair = {each.step: each for each in SampleFile.objects.filter(pk__in=[file.pk, other.pk])}
+    found = changes(pair[other.step], pair[file.step])
     if found is None:
         return {}
-    lost = [_harmless(change) for change in found if change.after < change.before]
-    won = [_harmless(change) for change in found if change.after > change.before]
-    return {"lost": lost, "won": won, "compared_with": files[place - 1].step}
+    return {
+        "lost": [_harmless(change) for change in found if change.after < change.before],
+        "won": [_harmless(change) for change in found if change.after > change.before],
+        "compared_with": other.step, "earlier": [each.step for each in earlier],
+    }  # fmt: skip
 
 
 def _harmless(change: Change) -> Change:
@@ -319,25 +323,34 @@ def _of_prompt(run: Run, kind: str, file: SampleFile, asked: SampleQuery) -> Con
     if not asked.wanted.prompt_id:
         return {}
     moments = history(run, kind, asked.wanted.prompt_id)
-    return {"moments": [_bar(moment, file.step) for moment in moments], "history_says": _says(moments)}
+    is_judged = any(moment.share is not None for moment in moments)
+    known = [(m, value) for m in moments if (value := m.share if is_judged else m.reward) is not None]
+    values = [0.0, float(is_judged), *(value for _, value in known)]
+    low, span = min(values), (max(values) - min(values)) or 1.0
+    levels = {moment.step: (value - low) / span for moment, value in known}
+    return {
+        "moments": [_bar(moment, levels.get(moment.step), file.step) for moment in moments],
+        "history_of": "Share of correct responses" if is_judged else "Mean reward",
+        "history_says": _says([(moment.step, value) for moment, value in known], is_judged),
+    }
 
 
-def _bar(moment: Moment, step: int) -> Context:
-    share = moment.share
-    height = 2 + 26 * (share or 0.0)
+def _bar(moment: Moment, level: float | None, step: int) -> Context:
+    share, height = moment.share, 2 + 26 * (level or 0.0)
     words = "not judged" if share is None else f"{100 * share:.0f} % of {len(moment.correct)} correct"
     reward = "" if moment.reward is None else f", mean reward {moment.reward:.3g}"
     return {
-        "step": moment.step, "share": share, "height": f"{height:.1f}", "y": f"{28 - height:.1f}",
+        "step": moment.step, "is_known": level is not None, "height": f"{height:.1f}", "y": f"{28 - height:.1f}",
         "words": f"step {moment.step}: {words}{reward}", "is_shown": moment.step == step,
     }  # fmt: skip
 
 
-def _says(moments: Sequence[Moment]) -> str:
-    known = [(moment.step, moment.share) for moment in moments if moment.share is not None]
+def _says(known: Sequence[tuple[int, float]], is_judged: bool) -> str:
     if len(known) < 2:
         return "" if known else "No response to this prompt was judged."
     (first, was), (last, now) = known[0], known[-1]
+    if not is_judged:
+        return f"From a mean reward of {was:.3g} at step {first:,} to {now:.3g} at step {last:,}."
     return f"From {100 * was:.0f} % correct at step {first:,} to {100 * now:.0f} % at step {last:,}."
 
 

@@ -1,5 +1,6 @@
 """Runs, recipes and published curves side by side. All of the choice is in the URL."""
 
+import math
 from typing import Any
 from urllib.parse import urlencode
 
@@ -39,6 +40,8 @@ MOST_COMPUTE = 1e30  # of a budget, in any unit
 WIDTHS = {"1": "One column", "2": "Two", "3": "Three"}  # of panels
 MOST_NAMES = 300  # of metrics that the page lists
 LONGEST_PATTERNS = 2000
+ENDS = {"lo": "Axis from", "hi": "Axis to"}  # of the query: the part of the axis that is drawn
+FIELDS = ("m", "smooth", *ENDS)  # that the form of the panels has
 LAYOUT = ("m", "x", "by", "cols", "smooth")  # of the query: what a saved layout has
 
 
@@ -87,13 +90,15 @@ def _metrics(request: HttpRequest, choice: Choice) -> dict[str, Any]:
         "widths": WIDTHS,
         "cols": request.GET.get("cols") if request.GET.get("cols") in WIDTHS else "3",
         "smooth": _smoothing(request),
+        "ends": [(name, title, _end(request, name)) for name, title in ENDS.items()],
+        "fields": FIELDS,
         "layouts": _layouts(request),
     }
 
 
 def _layouts(request: HttpRequest) -> list[tuple[SavedView, str, bool]]:
     """(saved layout, the address that shows the chosen runs in it, whether they are shown so). One query."""
-    rest = {name: request.GET.getlist(name) for name in request.GET if name not in (*LAYOUT, "hide")}
+    rest = {name: request.GET.getlist(name) for name in request.GET if name not in (*LAYOUT, *ENDS, "hide")}
     now = layout_of(request.GET)
     return [
         (one, urlencode(rest, doseq=True) + f"&{one.layout}", one.layout == now)
@@ -175,6 +180,15 @@ def _smoothing(request: HttpRequest) -> str:
     except ValueError:
         return "0"
     return f"{weight:g}" if 0 <= weight <= 0.95 else "0"
+
+
+def _end(request: HttpRequest, name: str) -> str:
+    """A finite number as it was typed, else nothing."""
+    text = request.GET.get(name, "").strip()[:30]
+    try:
+        return text if math.isfinite(float(text)) else ""
+    except ValueError:
+        return ""
 
 
 def compare_panels(request: HttpRequest) -> JsonResponse:
@@ -260,7 +274,7 @@ def _asked(request: HttpRequest) -> dict[str, str]:
 def _kept(request: HttpRequest, asked: dict[str, str]) -> list[tuple[str, str]]:
     """What the form of the choice sends along besides the choice."""
     said = [(name, asked[name]) for name in ("x", "view", "by") if request.GET.get(name)]
-    as_they_are = ("scale", "hide", "tab", "m", "smooth", "cols", "sx", "sy")
+    as_they_are = ("scale", "hide", "tab", "cols", "sx", "sy", *FIELDS)
     return said + [(name, value) for name in as_they_are for value in request.GET.getlist(name) if value]
 
 

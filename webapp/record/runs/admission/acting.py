@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import BooleanField, F, Q
+from django.db.models.expressions import RawSQL
 
 from training.bundles import Amounts, needed, total
 from webapp.base.claims import take_turns
@@ -53,10 +54,7 @@ def sentences(
     for wait in decision.waits:
         run = wait.run
         if wait.why == Why.PROJECT:
-            share = shares[run.project]
-            said[run.run] = (
-                f"waits for a place in its project: {share.at_work} of {share.most_at_work} at work"
-            )
+            said[run.run] = _for_project(wait, shares[run.project], at_work)
         elif has is None:
             said[run.run] = UNKNOWN
         elif wait.why == Why.TOO_LARGE:
@@ -77,6 +75,12 @@ def too_large(run: Queued, has: Amounts) -> str:
         if amount > has.get(name, 0)
     ]
     return f"needs {' and '.join(short) or 'more on one node than any has'}"
+
+
+def _for_project(wait: Wait, share: Share, at_work: Sequence[tuple[int, str]]) -> str:
+    own = [pair for pair in at_work if pair[0] == wait.run.project]
+    taken = f"waits for a place in its project: {len(own)} of {share.most_at_work} at work"
+    return "; ".join(part for part in (taken, _behind(wait.run, own, " at work"), when(wait.starts)) if part)
 
 
 def _for_cluster(wait: Wait, free: Amounts, behind: str) -> str:
@@ -251,6 +255,8 @@ def _tell_the_rest(rows: Sequence[reading.Row], free: Q, reason: str) -> None:
     """Runs too far behind to be looked at."""
     if len(rows) < reading.LOOKED_AT:
         return
-    told = reading.due(free).exclude(run__in=[row.queued.run for row in rows])
-    others = Run.objects.filter(state=State.QUEUED, pk__in=told.values("run")).exclude(state_reason=reason)
+    told = [row.queued.run for row in rows]  # as one parameter: many take longer than the statement
+    is_told = RawSQL("runs_run.id = ANY(%s)", [told], output_field=BooleanField())  # nosec B611  # a constant
+    others = Run.objects.filter(state=State.QUEUED, pk__in=reading.due(free).values("run"))
+    others = others.exclude(state_reason=reason).annotate(is_told=is_told).filter(is_told=False)
     others.update(state_reason=reason, version=F("version") + 1)

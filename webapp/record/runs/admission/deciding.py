@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import islice
+from itertools import groupby, islice
 from math import inf
 
 from training.bundles import shortage
@@ -60,6 +60,7 @@ class _Turn:
     opens_at: float = inf  # hours until the head's place is free, at the earliest
     opened: Room | None = None  # what is free then, at the latest; None: not known
     started: list[str] = field(default_factory=list)
+    begun: list[tuple[int, Span]] = field(default_factory=list)  # project, and how long it lasts
     waiting: list[tuple[Queued, Why]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -136,6 +137,7 @@ class _Turn:
 
     def _start(self, run: Queued, holding: Holding) -> None:
         self.started.append(run.run)
+        self.begun.append((run.project, run.lasts))
         self.now.take(holding)
         self.soon.take(holding)
         self.held[run.run] = run.lasts, holding
@@ -232,7 +234,21 @@ class _Turn:
         told = self.waiting[:TOLD]
         for_cluster = [run for run, why in told if why == Why.CLUSTER]
         starts = dict(zip((run.run for run in for_cluster), self._starts(for_cluster), strict=True))
+        starts |= self._places([run for run, why in told if why == Why.PROJECT])
         return [Wait(run, why, starts.get(run.run)) for run, why in told]
+
+    def _places(self, runs: Sequence[Queued]) -> dict[str, Span | None]:
+        """When each gets a place of its project at the earliest: as runs of the project at work end, in order."""
+        ends: dict[int, list[float]] = {}
+        for project, left in [*((one.project, one.left) for one in self.at_work), *self.begun]:
+            ends.setdefault(project, []).append(left.least)
+        found: dict[str, Span | None] = {}
+        for project, own in groupby(sorted(runs, key=_project), key=_project):
+            left = sorted(ends.get(project, ()))
+            most = self.shares[project].most_at_work or 0
+            times = left[max(0, len(left) - most) :]  # more may be at work than may be now
+            found |= {run.run: Span(at) for run, at in zip(own, times, strict=False)}
+        return found
 
     def _starts(self, runs: Sequence[Queued]) -> list[Span | None]:
         """When each starts if they start one after the other, none before one ahead of it."""
@@ -263,6 +279,10 @@ class _Turn:
 
 def _first(pair: tuple[float, Holding]) -> float:
     return pair[0]
+
+
+def _project(run: Queued) -> int:
+    return run.project
 
 
 def _between(one: float, other: float) -> Span | None:

@@ -17,6 +17,9 @@ Payload = dict[str, Any]
 MOST_PANELS = 12
 MOST_PATTERNS = 20
 DIGITS, DIGITS_OF_X = 5, 8  # of the largest value of a line
+FEWEST_LINES = 8  # of which one can lie apart from the others
+FENCES = 3.0  # of the distance between the quartiles, beyond them: Tukey's outer fences
+ALIKE = 0.05  # of the median: the least distance between quartiles that is taken
 # What is shown where nothing is asked for, as far as any run reports it.
 USUAL = (
     "eval/pass_rate", "train/reward", "train/entropy", "train/grad_norm", "train/truncation_rate",
@@ -80,17 +83,36 @@ def _panel(
             )
     known = [line for line in lines.values() if len(line.x)]
     broken = sum(len(places) for (_, name), places in gaps.items() if name == metric)
+    apart = [f"{owners[series][0]} ({value:.4g})" for series, value in _apart(drawn)]
     return {
         "metric": metric,
         "runs": len(known),
-        "note": _note(len(known), sum(len(members) for _, members in owners), broken),
+        "note": _note(len(known), sum(len(members) for _, members in owners), broken, apart),
         "whole": all(line.whole for line in known),
         "lines": drawn,
     }
 
 
-def _note(known: int, runs: int, broken: int) -> str:
-    """What a panel does not show, in words."""
+def _apart(drawn: Sequence[Payload]) -> list[tuple[int, float]]:
+    """(series, value) of lines whose end, peak or dip lies far beyond those of the others, the farthest first. Lines
+    that have hardly begun are no others."""
+    half = 0.5 * np.median([line["x"][-1] for line in drawn if line["x"]] or [0.0])
+    known = {line["series"]: line["y"] for line in drawn if line["x"] and line["x"][-1] >= half}
+    lines = {series: [y for y in ys if y is not None] for series, ys in known.items()}
+    lines = {series: ys for series, ys in lines.items() if ys}
+    found: dict[int, tuple[float, float]] = {}
+    for value_of in (max, min, lambda ys: ys[-1]) if len(lines) >= FEWEST_LINES else ():
+        values = {series: float(value_of(ys)) for series, ys in lines.items()}
+        low, middle, high = np.percentile(list(values.values()), (25, 50, 75))
+        reach = FENCES * max(high - low, ALIKE * abs(middle))
+        for series, value in values.items():
+            if (beyond := max(low - value, value - high)) > reach:
+                found[series] = max(found.get(series, (0.0, 0.0)), (beyond, value))
+    return [(series, value) for series, (_, value) in sorted(found.items(), key=lambda one: -one[1][0])]
+
+
+def _note(known: int, runs: int, broken: int, apart: Sequence[str]) -> str:
+    """What a panel does not show, and what lies apart in it, in words."""
     said = []
     if known == 0:
         said.append("No run has a value of it on this axis.")
@@ -98,6 +120,8 @@ def _note(known: int, runs: int, broken: int) -> str:
         said.append(f"{known:,} of {runs:,} runs report it.")
     if broken:
         said.append(f"Left out as not finite: {words.count(broken, 'value')}.")
+    if apart:
+        said.append(f"Far from the others: {words.few(apart)}.")
     return " ".join(said)
 
 

@@ -126,6 +126,30 @@ def test_what_changed_between_two_evaluations(ada, make_run):
     assert "went from solved to unsolved" not in page_of(ada, run, "?step=10")
 
 
+def test_any_earlier_evaluation_is_compared_with(ada, make_run):
+    run = make_run(0)
+    for step, correct in ((10, True), (20, False), (30, False)):
+        put(run, step, [row("a", "x", correct)])
+
+    assert "No kept prompt went from solved to unsolved or back." in page_of(ada, run)
+    for since in ("10", "9", "-3"):
+        page = page_of(ada, run, f"?since={since}")
+        assert ("1 prompt no longer solved" in page) is (since != "-3")
+    assert "since is no whole number" in page
+
+
+def test_where_nothing_was_judged_a_prompts_history_is_its_rewards(ada, user, project):
+    run = tracked_run(user=user, project=project)
+    for step, reward in ((10, -0.5), (20, 1.5), (30, None)):
+        put(run, step, [{"prompt_id": "a", "prompt": "1 + 1 =", "response": "2", "reward": reward}])
+
+    page = page_of(ada, run, "?prompt=a")
+
+    assert "Mean reward by step" in page
+    assert "From a mean reward of -0.5 at step 10 to 1.5 at step 20." in page
+    assert re.findall(r'<rect width="12" height="([\d.]+)"', page) == ["2.0", "28.0"]
+
+
 def test_of_a_table_of_others_nothing_is_said_that_it_does_not_tell(ada, user, project):
     run = tracked_run(user=user, project=project)
     for step in (10, 20):

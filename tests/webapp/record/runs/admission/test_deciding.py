@@ -186,6 +186,23 @@ def test_what_waits_knows_who_is_before_it_and_when_it_starts():
     ]  # fmt: skip
 
 
+def test_what_waits_for_a_place_of_its_project_starts_when_one_ends_at_the_earliest():
+    at_work = [
+        working("a", left=hours(2.0)),
+        working("b", left=hours(0.5, 1.0)),
+        working("theirs", project=2),
+    ]
+    queue = [queued(name, age=9 - number, lasts=hours(4.0)) for number, name in enumerate("cdef")]
+    waits = lambda most: [
+        (wait.run.run, wait.starts)
+        for wait in decided(queue, at_work, nodes((9, 0)), {1: Share(at_work=2, most_at_work=most)}).waits
+    ]
+
+    assert waits(2) == [("c", hours(0.5)), ("d", hours(2.0)), ("e", None), ("f", None)]
+    assert waits(1)[0] == ("c", hours(2.0))  # the limit was lowered
+    assert waits(3) == [("d", hours(0.5)), ("e", hours(2.0)), ("f", hours(4.0))]  # c goes now
+
+
 def test_after_a_run_of_unknown_length_the_start_is_known_from_below():
     at_work = [working("now", BOTH, left=hours(0.5))]
 

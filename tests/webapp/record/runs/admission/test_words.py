@@ -47,7 +47,12 @@ def test_what_is_too_large_names_what_the_cluster_lacks():
 def test_a_full_project_and_an_unknown_cluster():
     shares = {1: Share(at_work=2, most_at_work=2)}
 
-    assert said([queued("full")], shares=shares)["full"] == "waits for a place in its project: 2 of 2 at work"
+    at_work = [working("now", BOTH, left=hours(0.4, 0.6)), working("other", left=hours(2.0))]
+    names = ((1, "the first"), (2, "theirs"), (1, "the second"))
+    assert said([queued("full")], at_work, shares=shares, working=names)["full"] == (
+        "waits for a place in its project: 2 of 2 at work; behind 2 runs at work: the first, the second; "
+        "starts in 20 min at the earliest"
+    )
     starting = [working("now", has_begun=False)]
     assert said([queued("next")], starting, Cluster(None), has=None)["next"] == UNKNOWN
 

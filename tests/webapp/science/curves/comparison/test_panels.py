@@ -7,8 +7,8 @@ import pytest
 from tests.webapp.interfaces.pages.conftest import make_run, model_folder, project, user  # noqa: F401 (fixtures)
 from tests.webapp.interfaces.pages.data import record
 from webapp.record.runs import ingest
-from webapp.record.runs.bounds import recipe_name
-from webapp.science.curves.comparison.panels import MOST_PANELS, panels_of
+from webapp.record.runs.bounds import label_of, recipe_name
+from webapp.science.curves.comparison.panels import MOST_PANELS, _apart, panels_of
 
 
 @pytest.fixture
@@ -57,6 +57,31 @@ def test_a_line_breaks_where_a_value_was_not_finite(trained):
     assert panel["lines"][0]["y"] == [1.0, None, 3.0]
     assert panel["note"] == "Left out as not finite: 1 value."
     json.dumps(panel, allow_nan=False)
+
+
+def line(series, ys):
+    return {"series": series, "x": list(range(len(ys))), "y": ys}
+
+
+def test_lines_far_from_the_others_are_named():
+    usual = [line(i, [2.0, 1.0 + 0.1 * i, 1.0]) for i in range(8)]
+
+    assert _apart([*usual, line(8, [2.0, None, 40.0]), line(9, [2.0, 9.0, 1.0])]) == [(8, 40.0), (9, 9.0)]
+    assert _apart(usual) == [] == _apart([]) == _apart([line(0, [])] * 9)
+    assert _apart([*usual, line(8, [90.0])]) == []  # it has just begun
+    assert _apart([*usual[:3], line(8, [2.0, 1.0, 40.0])]) == []  # of so few nobody is far from the others
+    assert (
+        _apart([line(i, [1.0, 1.0]) for i in range(9)] + [line(9, [1.0, 1.1])]) == []
+    )  # nor where all are alike
+
+
+def test_a_panel_says_who_is_far_from_the_others(trained):
+    runs = [trained({"a": [1, 1.0 + 0.1 * seed]}, seed=seed) for seed in range(8)]
+    runs.append(trained({"a": [1, 70]}, seed=99))
+
+    (panel,) = panels_of(runs, ["a"])["panels"]
+
+    assert panel["note"] == f"Far from the others: {label_of(runs[-1])} (70)."
 
 
 @pytest.mark.parametrize("by", ["run", "recipe"])
