@@ -3,7 +3,7 @@
 import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from training.records import Compute, Record
 from webapp.interfaces.tracking.translate import Meter, RunDescription, evaluation
@@ -31,22 +31,32 @@ class Value:
         return self.step, self.time_ms, -math.inf if math.isnan(self.value) else self.value
 
 
+@dataclass
+class _Moment:
+    """Lists of one moment: those before `free` are full, those before `place[NAME]` hold the name already."""
+
+    lists: list[list[Value]] = field(default_factory=list)
+    place: dict[str, int] = field(default_factory=dict)
+    free: int = 0
+
+    def add(self, value: Value) -> list[Value] | None:
+        """The list that it began; None where one had room. A later list never holds more than an earlier one."""
+        at = max(self.place.get(value.name, 0), self.free)
+        begun = None
+        if at == len(self.lists):
+            begun = []
+            self.lists.append(begun)
+        self.lists[at].append(value)
+        self.place[value.name] = at + 1
+        self.free += at == self.free and len(self.lists[at]) == MAX_IN_RECORD
+        return begun
+
+
 def by_moment(values: Iterable[Value]) -> list[list[Value]]:
     """Values of one step and time together, in the order of arrival; a name twice, or too many, begins another list."""
-    open_lists: dict[tuple[int, int], list[tuple[list[Value], set[str]]]] = {}
-    lists = []
-    for value in values:
-        here = open_lists.setdefault(value.moment, [])
-        room = next(
-            (each for each in here if value.name not in each[1] and len(each[0]) < MAX_IN_RECORD), None
-        )
-        if room is None:
-            room = ([], set())
-            here.append(room)
-            lists.append(room[0])
-        room[0].append(value)
-        room[1].add(value.name)
-    return lists
+    moments: dict[tuple[int, int], _Moment] = {}
+    found = (moments.setdefault(value.moment, _Moment()).add(value) for value in values)
+    return [begun for begun in found if begun is not None]
 
 
 def records_of(

@@ -27,6 +27,21 @@ def test_a_moment_with_very_many_metrics_is_several_records():
     assert [len(each) for each in lists] == [MAX_IN_RECORD, MAX_IN_RECORD, 1]
 
 
+def test_very_many_values_of_one_name_and_moment_take_no_longer_each():
+    lists = by_moment(Value("abc"[i % 3], i, 1, 1) for i in range(150_000))
+
+    assert len(lists) == 50_000 and all([value.name for value in found] == ["a", "b", "c"] for found in lists)
+
+
+def test_full_lists_are_passed_over():
+    many = [Value(f"m{i}", i, 1, 1) for i in range(MAX_IN_RECORD + 1)]
+
+    lists = by_moment([*many, *many])
+
+    assert [len(each) for each in lists] == [MAX_IN_RECORD, MAX_IN_RECORD, 2]
+    assert all(len({value.name for value in each}) == len(each) for each in lists)
+
+
 def test_records_have_places_times_and_compute():
     values = [[Value("num_tokens", 5.0, 3, 1_500), Value("loss", math.inf, 3, 1_500)]]
 
