@@ -42,7 +42,7 @@ class _Moment:
     def add(self, value: Value) -> list[Value] | None:
         """The list that it began; None where one had room. A later list never holds more than an earlier one."""
         at = max(self.place.get(value.name, 0), self.free)
-        begun = None
+        begun: list[Value] | None = None
         if at == len(self.lists):
             begun = []
             self.lists.append(begun)
