@@ -13,6 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from training.study import corpus
@@ -140,6 +141,7 @@ def _stored(folder: Path, digest: str) -> Project:
             organisation=default_organisation(), slug=_free_slug(), name=NAME, is_example=True
         )
         store_corpus(project, found, says)
+        rebuild(found.runs)
         _note(digest, problem="", done_at=None)
     return project
 
@@ -157,6 +159,7 @@ def _fit(project: Project) -> None:
     for _ in store_fits(list(runs.exclude(pk__in=fitted).values_list("pk", flat=True))):
         pass
     rebuild(runs.values_list("pk", flat=True))
+    runs.order_by().update(version=F("version") + 1)  # pages that were looked at meanwhile are made anew
 
 
 def _note(digest: str, **fields: object) -> None:

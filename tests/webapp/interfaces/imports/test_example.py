@@ -29,7 +29,7 @@ from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.leaderboard import leaderboard
 from webapp.science.studies.models import Arm, Study, StudyKind
 from webapp.science.studies.results import results
-from webapp.science.studies.selectors import groups_of
+from webapp.science.studies.selectors import groups_of, version_of
 
 RUNS, ARMS, EVALUATIONS = 6, 3, 41
 
@@ -126,6 +126,17 @@ def test_studies_have_their_arms_and_a_verdict(project):
     assert [len(row["runs"]) for row in payload["rows"]] == [2, 2, 2]
     assert all(row["ceiling"] for row in payload["rows"])
     assert len(payload["law"]["variants"]) == 3
+
+
+def test_a_study_seen_before_its_fits_has_its_hours_and_is_another_version_then(db, corpus_folder):
+    project = example._stored(corpus_folder, "another")
+    study = Study.objects.filter(project=project).first()
+    early, version = results(study, groups_of(study)), version_of(study)
+
+    example._fit(project)
+
+    assert early["spent"]["used"] > 0 and "not known" not in early["spent"]["text"]
+    assert version_of(study) != version
 
 
 def test_models_of_several_sizes_stand_on_an_axis():
