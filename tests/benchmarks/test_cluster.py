@@ -1,14 +1,17 @@
 """The simulated cluster against closed forms, its bound, its search and its refusals."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from benchmarks.cluster import Cluster, Rates, Workload
 from benchmarks.simulate_cluster import best_split, outcome, rates_of_run, read_rates, workload_of
 from training.recipe import load_recipe
 
+RATES = Path(__file__).parents[2] / "benchmarks" / "rates"
 # one engine that makes 4 tokens a second, 8 tokens a step: 2 s; a trainer that takes 3 s for them
 PLAIN = Rates(
     decode_seconds=0.0, decode_seconds_per_sequence=0.25, engine_sequences=100, engine_gpus=1, response_tokens=4,
@@ -96,6 +99,14 @@ def test_rates_say_where_they_come_from() -> None:
 
     assert rates == replace(PLAIN, decode_seconds=2.0)
     assert (sources["decode_seconds"], sources["engine_gpus"]) == ("command line", "assumed: x")
+
+
+@pytest.mark.parametrize("file", sorted(RATES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_committed_rates_are_whole(file: Path) -> None:
+    rates, sources = read_rates(yaml.safe_load(file.read_text()), {})
+
+    found = outcome(Cluster(rates, workload_of(load_recipe("scalerl")), 1, 1), 1)
+    assert found.throughput > 0 and any(source.startswith("measured") for source in sources.values())
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,14 @@ PARAMETERS = {
     "moe-30b-a3b": 30_532,
 }
 # (shape, ranks, longest sequence, trainer.head_chunk_tokens, activation checkpointing): MiB that the trace of the whole
-# model gave on 2026-11-26.
+# model gave on 2026-11-26 and 27.
 TRACED = {
     ("dense-8b", 16, 16_384, 4_096, False): 149_055,
     ("dense-8b", 16, 32_768, 4_096, True): 33_449,
     ("dense-8b", 8, 32_768, 1_024, True): 39_692,
     ("dense-8b", 16, 16_384, 1_024, True): 25_546,
+    ("dense-8b", 4, 16_384, 1_024, True): 48_979,
+    ("dense-1.7b", 1, 8_192, 4_096, True): 38_061,
 }
 # The same on 2026-11-25, with a mask of one byte for each pair of positions that a real pass does not make.
 TRACED_WITH_MASK = {

@@ -192,7 +192,7 @@ def test_shared_gpus_are_held_by_ranks_and_lent_to_engines(engines: int, lent: l
         assert [(await part.call("whereabouts")).gpus for part in trainer.ranks] == [["0"], ["1"]]
 
     on_cluster(work, {"shared": True, "generators": engines, "generator_cpus": engines, "trainer_cpus": 2,
-                      "generator_gpus": 2, "trainer_gpus": 2})  # fmt: skip
+                      "generator_gpus": 2, "trainer_gpus": 2}, {"engine.type": "vllm"})  # fmt: skip
 
 
 @pytest.mark.usefixtures("two_nodes")
