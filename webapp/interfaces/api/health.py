@@ -221,6 +221,7 @@ class StatusOut(Schema):
     release: str = Field(description="Headroom's version, of the web server.")
     version: str = Field(description="A digest of the code that the web server runs.")
     runs: dict[str, int] = Field(description="Launched ones that are waiting, starting and running.")
+    benchmarks: dict[str, int] = Field(description="Of checkpoints, which wait in the same queue; the same.")
     unsent: dict[str, UnsentOut]
     oldest_unsent_seconds: float | None
     broker: BrokerOut

@@ -12,6 +12,7 @@ from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.marks import duration, shared_scale
 from webapp.interfaces.pages.run_list.columns import Row, rows_of
 from webapp.record.alarm_rules import Level
+from webapp.record.evaluations.selectors import open_of
 from webapp.record.runs.models import Point, Run, State
 from webapp.record.runs.pace import time_left
 from webapp.record.runs.places import waiting_of
@@ -109,9 +110,11 @@ def raised(rows: Sequence[Row]) -> list[Raised]:
 
 
 def queued(project: Project) -> Payload:
-    """The project's runs that wait, each with what for. One query."""
+    """The project's runs that wait, each with what for, and benchmarks of its checkpoints in the same queue. Two
+    queries."""
     waiting = waiting_of(project)
     return {
+        "benchmarks": open_of(project, MOST),
         "waiting": [(run, why(run)) for run in waiting[:MOST]],
         "more_waiting": max(0, len(waiting) - MOST),
     }

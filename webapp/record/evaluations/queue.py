@@ -15,6 +15,7 @@ from training.schema import Resources
 from webapp.base.claims import CLAIM, is_free
 from webapp.identity.secrets.services import redact
 from webapp.record.evaluations.models import Evaluation
+from webapp.record.evaluations.selectors import OPEN
 from webapp.record.runs.admission.acting import admit_guests
 from webapp.record.runs.admission.guests import Guest
 from webapp.record.runs.admission.parts import Bundles
@@ -22,7 +23,6 @@ from webapp.record.runs.admission.parts import Bundles
 MOST_TRIES = 3
 LOOKED_AT = 500
 State = Evaluation.State
-AT_WORK = (State.RUNNING, State.STOPPING)
 
 
 @lru_cache(maxsize=1024)
@@ -64,7 +64,7 @@ def open_ones() -> list[Evaluation]:
 
 
 def _open() -> QuerySet[Evaluation]:
-    rows = Evaluation.objects.filter(Q(state__in=AT_WORK) | Q(state=State.QUEUED, run__deleted_at=None))
+    rows = Evaluation.objects.filter(OPEN)
     return rows.select_related("run").order_by("-state", "id")  # stopping, running, queued
 
 

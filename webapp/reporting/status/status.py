@@ -18,6 +18,7 @@ from django.utils import timezone
 from headroom.version import __version__
 from webapp.base.claims import is_free
 from webapp.base.disk import Disk, code_version, disk_now
+from webapp.record.evaluations.selectors import count_open
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.runs.models import Dispatch, Run, State
 from webapp.record.runs.states import ACTIVE, PHASES
@@ -67,6 +68,7 @@ class Status:
     release: str  # of the web server: Headroom's own number
     version: str  # of its code
     runs: Mapping[str, int]  # launched ones that have not ended: phase -> how many
+    benchmarks: Mapping[str, int]  # of checkpoints, in the same queue
     dispatches: Waiting
     dispatch_error: str
     alerts: Waiting
@@ -91,6 +93,7 @@ def status_now() -> Status:
         release=__version__,
         version=code_version(),
         runs=Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=ACTIVE).aggregate(**phases),
+        benchmarks=count_open(),
         dispatches=_waiting(_undelivered(now), "due_at"),
         dispatch_error=failing.values_list("error", flat=True).first() or "",
         alerts=_waiting(Delivery.objects.filter(state=Delivery.State.WAITING, next_at__lte=now), "next_at"),

@@ -182,6 +182,7 @@ def status_payload(status: Status, *, is_admin: bool) -> Payload:
         "release": status.release,
         "version": status.version,
         "runs": dict(status.runs),
+        "benchmarks": dict(status.benchmarks),
         "unsent": {
             "dispatches": _waiting(status.dispatches, status.at),
             "alerts": _waiting(status.alerts, status.at),

@@ -12,6 +12,7 @@ from tests.members import member
 from tests.webapp.interfaces.pages.reading import text_of
 from webapp.base.disk import code_version
 from webapp.identity.accounts.models import Role
+from webapp.record.evaluations.models import Evaluation
 from webapp.record.health import services
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.runs import lifecycle, places
@@ -73,9 +74,22 @@ def test_queued_runs_and_undelivered_rows_are_counted(seen, make_run):
     payload = status_payload(status_now(), is_admin=True)
 
     assert payload["runs"] == {"waiting": 1, "starting": 0, "running": 0}
+    assert payload["benchmarks"] == {"waiting": 0, "starting": 0, "running": 0}
     assert payload["unsent"]["dispatches"]["count"] == 1
     assert payload["oldest_unsent_seconds"] < 60
     assert payload["cluster"]["gpus"] == 2
+
+
+def test_benchmarks_in_the_queue_are_counted(seen, make_run):
+    run, now = make_run(0), timezone.now()
+    for k, (state, began_at) in enumerate(
+        (("queued", None), ("running", None), ("running", now), ("stopping", now), ("succeeded", now))
+    ):
+        Evaluation.objects.create(run=run, step=1, task="gsm8k", k=k, state=state, began_at=began_at)
+
+    payload = status_payload(status_now(), is_admin=False)
+
+    assert payload["benchmarks"] == {"waiting": 1, "starting": 1, "running": 2}
 
 
 def test_what_waits_on_purpose_is_no_hand_over_that_is_late(seen, make_run):
