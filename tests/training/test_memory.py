@@ -68,6 +68,7 @@ def recipe_of(
         {
             "trainer.activation_checkpointing": is_recomputed,
             "trainer.head_chunk_tokens": chunk,
+            "engine.gpu_memory_utilization": 0.85,
             "trainer.micro_batch_tokens": length,
             "rollout.max_thinking_tokens": length - 4_096,
             "length.interrupt_low": 1_000,
@@ -388,6 +389,7 @@ def test_new_weights_wait_whole_for_each_gpu_of_an_engine_on_it_or_in_its_machin
     assert one.arriving == two.arriving == one.engine_weights == 2 * two.engine_weights
     assert one.host_arriving == two.host_arriving == 8 * one.arriving  # 12 GiB are left beside an engine
     assert lean.arriving == one.arriving and lean.host_arriving == 0
+    assert need(load_recipe("scalerl"), shape("dense-8b"), 80 * GIB).host_arriving == 0
     assert stored.arriving == stored.host_arriving == 0 < stored.shared_memory
 
 
