@@ -78,9 +78,12 @@ def test_for_people(schooled_model: Path, capsys: pytest.CaptureFixture[str]) ->
     [(0.0123, "0.79 ± 0.01"), (0.0004, "0.7888 ± 0.0004"), (float("nan"), "0.789"), (None, "0.789;")],
 )
 def test_people_get_the_digits_that_the_error_supports(stderr: float | None, said: str) -> None:
-    result = {"task": "math500", "pass_rate": 0.7888, "pass_rate_stderr": stderr, "n_prompts": 500, "k": 1}
+    result: dict[str, Any] = {
+        "task": "math500", "pass_rate": 0.7888, "pass_rate_stderr": stderr, "n_prompts": 500, "k": 1,
+        "limit": None, "seconds": 1.0, "truncation_rate": None, "contamination": None,
+    }  # fmt: skip
 
-    line = as_text(result | {"limit": None, "seconds": 1.0, "truncation_rate": None, "contamination": None})
+    line = as_text(result)
 
     assert line.startswith(f"math500: {said}")
 

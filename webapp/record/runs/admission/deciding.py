@@ -244,9 +244,9 @@ class _Turn:
             ends.setdefault(project, []).append(left.least)
         found: dict[str, Span | None] = {}
         for project, own in groupby(sorted(runs, key=_project), key=_project):
-            in_order = sorted(ends.get(project, ()))
+            known = sorted(ends.get(project, ()))
             most = self.shares[project].most_at_work or 0
-            times = in_order[max(0, len(in_order) - most) :]  # more may be at work than may be now
+            times = known[max(0, len(known) - most) :]  # more may be at work than may be now
             found |= {run.run: Span(at) for run, at in zip(own, times, strict=False)}
         return found
 
