@@ -33,7 +33,7 @@ class Finished:
     """What became of what an attempt logged: true where the server has all of it, or where there is none.
 
     `sent`: nothing waits in the journal for it. `records`, `values`: refused or unusable, records whole or values of
-    records that are stored; `reason`: of the newest.
+    records that are stored, a file being a value, too; `reason`: of the newest.
     """
 
     sent: bool
@@ -69,7 +69,7 @@ class Run:
         self._journal = journal
         self._sender = sender
         self._about = known
-        self._uploads = Uploads(journal, sender.another_server if sender is not None else None)
+        self._uploads = Uploads(journal, attempt, sender.another_server if sender is not None else None)
         self._complain = Warnings()
         self._compute = clean_compute(
             {name: value for name, value in used.items() if value is not None},
