@@ -1,6 +1,7 @@
 """trackio's lines become records of a tracked run, once each."""
 
 import json
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from django.utils import timezone
 
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.interfaces.tracking.models import ClientRun, Group
+from webapp.interfaces.trackio.services import MOST_NAMES, MOST_RUNS
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.points import effective_points
@@ -176,6 +178,34 @@ def test_bodies_that_cannot_be_read(trackio, raw, status):
     response = trackio.send("bulk_log", raw)
 
     assert response.status_code == status and response.json()["data"] is None and response.json()["error"]
+
+
+def test_names_of_a_line_have_a_bound(trackio):
+    trackio.log(trackio.entry({f"m{i}": i for i in range(MOST_NAMES + 5)}, 0))
+
+    assert sum(len(record.metrics) for record in Record.objects.all()) == MOST_NAMES
+    assert Run.objects.get().config["logged_through"]["left_out"] == ["5 more names"]
+
+
+@pytest.mark.parametrize("tool", ["bulk_log", "bulk_alert"])
+def test_a_request_is_of_few_runs(trackio, tool):
+    said = {"title": "t", "level": "warn"}
+    many = [trackio.entry({"a": 1.0}, 0, run_id=uuid.uuid4().hex, **said) for _ in range(MOST_RUNS + 1)]
+
+    answer = trackio.call(tool, many)
+
+    assert (answer.status_code, Run.objects.count()) == (422, 0)
+    assert "at most 100 runs, not of 101" in answer.json()["error"]
+
+
+def test_many_alerts_at_once_are_kept_in_their_order(trackio, django_assert_max_num_queries):
+    alerts = [trackio.entry({}, 0, title=str(i), level="warn", alert_id=str(i)) for i in range(150)]
+    with django_assert_max_num_queries(60):
+        for _ in range(2):
+            trackio.ok("bulk_alert", alerts=alerts, hf_token=None)
+
+    kept = Run.objects.get().config["logged_through"]["alerts"]
+    assert [alert["title"] for alert in kept] == [str(i) for i in range(50, 150)]
 
 
 def test_levels_of_alerts_are_named(trackio):
