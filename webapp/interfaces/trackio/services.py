@@ -252,13 +252,19 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]
         read_lines.append(found)
         if found.values and not line.is_system:
             last_step = found.values[0].step
+    too_large = []
     if config is not None:
-        here = client_runs.describe(here, params=config, may_replace=True)
+        try:
+            here = client_runs.describe(here, params=config, may_replace=True)
+        except InvalidInput:  # refused, it would hold up all that the client sends after it
+            too_large = ["config"]
         run.refresh_from_db()
     store_lists(run, here, by_moment([value for found in read_lines for value in found.values]))
     run.refresh_from_db()  # the attempt may be another one now
     _note_left_out(
-        here, [name for found in read_lines for name in [*found.left_out, *_keep_others(run, found, room)]]
+        here,
+        too_large
+        + [name for found in read_lines for name in [*found.left_out, *_keep_others(run, found, room)]],
     )
 
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.trackio.services import MOST_NAMES, MOST_RUNS
+from webapp.record.runs.bounds import MAX_CONFIG_CHARACTERS
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.points import effective_points
@@ -185,6 +186,14 @@ def test_names_of_a_line_have_a_bound(trackio):
 
     assert sum(len(record.metrics) for record in Record.objects.all()) == MOST_NAMES
     assert Run.objects.get().config["logged_through"]["left_out"] == ["5 more names"]
+
+
+def test_a_configuration_beyond_the_bound_is_left_out_and_the_lines_stay(trackio):
+    trackio.log(trackio.entry({"a": 1.0}, 0, config={"text": "x" * MAX_CONFIG_CHARACTERS}))
+
+    run = Run.objects.get()
+    assert run.config["logged_through"]["left_out"] == ["config"] and "text" not in run.config
+    assert Record.objects.get().metrics == {"a": 1.0}
 
 
 @pytest.mark.parametrize("tool", ["bulk_log", "bulk_alert"])
