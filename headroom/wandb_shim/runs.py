@@ -173,7 +173,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
 
     def log(
         self,
-        data: Mapping[str, Any],
+        data: Mapping[str, Any] | None = None,
         step: int | None = None,
         commit: bool | None = None,
         *args: Any,
@@ -183,6 +183,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         `define_metric("*", step_metric=NAME)` was said, the value of NAME is the step. On disk when it returns; never
         raises."""
         try:
+            data = {} if data is None else data
             is_next = step is None
             if is_next and self._step_metric is not None:
                 step = to_number(data.get(self._step_metric))  # type: ignore[assignment]
