@@ -252,7 +252,7 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]
         read_lines.append(found)
         if found.values and not line.is_system:
             last_step = found.values[0].step
-    too_large = []
+    too_large: list[str] = []
     if config is not None:
         try:
             here = client_runs.describe(here, params=config, may_replace=True)
