@@ -78,10 +78,11 @@ def send(folder: Path, server: Server, run: str) -> Iterator[str]:
 
 
 class Uploads:
-    """Sends the files of one journal's run. `server`: makes a connection; None: they wait for `headroom sync`."""
+    """Sends the files of one journal's run. `server`: makes a connection; None: they wait for `headroom sync`. What is
+    refused is counted with the values of the attempt that could not be stored."""
 
-    def __init__(self, journal: Journal, server: Callable[[], Server] | None) -> None:
-        self._journal, self._server = journal, server
+    def __init__(self, journal: Journal, attempt: int, server: Callable[[], Server] | None) -> None:
+        self._journal, self._attempt, self._server = journal, attempt, server
         self._folder = folder_of(journal.path)
         self._wake, self._closing = threading.Event(), threading.Event()
         self._warn = Warnings()
@@ -137,4 +138,5 @@ class Uploads:
             raise ServerError("the server has not made the run yet")
         for refused in send(self._folder, server, run):
             if refused:
+                self._journal.leave_out(self._attempt, reason=refused, values=1)
                 self._warn("refused", refused)

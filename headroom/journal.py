@@ -157,7 +157,10 @@ class Journal:
 
     def append(self, attempt: int, fields: dict[str, Any]) -> None:
         """Write one record and hand it to the operating system. Raises OSError when the disk refuses it; the record
-        is then kept in memory and written with the next one."""
+        is then kept in memory and written with the next one. Of more than MAX_UNWRITTEN the oldest is counted as
+        refused."""
+        if len(self._unwritten) == MAX_UNWRITTEN:
+            self.leave_out(attempt, reason="the disk took no more, and neither did the memory", records=1)
         with self._mutex:
             seq = self._next_seq.get(attempt, 0)
             line = sealed({"attempt": attempt, "seq": seq, **fields})

@@ -19,7 +19,7 @@ from headroom.evaluation import PassRates, evaluation_metrics
 from headroom.journal import Journal, Refused
 from headroom.samples import KINDS, rows_of
 from headroom.sender import Sender
-from headroom.values import COMPUTE_KEYS, MAX_STEP, MIN_STEP, clean_compute, clean_metrics, parts_of
+from headroom.values import COMPUTE_KEYS, MAX_STEP, MIN_STEP, clean_compute, clean_metrics, parts_of, shown
 from headroom.warned import Warnings
 
 log = logging.getLogger("headroom")
@@ -33,7 +33,7 @@ class Finished:
     """What became of what an attempt logged: true where the server has all of it, or where there is none.
 
     `sent`: nothing waits in the journal for it. `records`, `values`: refused or unusable, records whole or values of
-    records that are stored; `reason`: of the newest.
+    records that are stored, a file being a value, too; `reason`: of the newest.
     """
 
     sent: bool
@@ -69,7 +69,7 @@ class Run:
         self._journal = journal
         self._sender = sender
         self._about = known
-        self._uploads = Uploads(journal, sender.another_server if sender is not None else None)
+        self._uploads = Uploads(journal, attempt, sender.another_server if sender is not None else None)
         self._complain = Warnings()
         self._compute = clean_compute(
             {name: value for name, value in used.items() if value is not None},
@@ -110,12 +110,13 @@ class Run:
         """Record `metrics` of `step`: on disk when this returns, at the server soon after. Never raises.
 
         Steps may come in any order; without one it is the next: one past the highest so far, 0 at first. They are
-        whole numbers of 64 bits; beyond those it is the next, too.
+        whole numbers of 64 bits; for anything else it is the next, too.
 
         `compute` is what the run has used so far, evaluation not counted: device_hours, flops, tokens; what is left
         out stays as last reported. Unknown (null) is what was never reported, and what is None; but nothing was used
-        at step 0, if nothing is said. Values that are no finite numbers, and a pass rate outside [0, 1], are dropped
-        and named once in a warning. time: when it was, with offset; now, if nothing is said.
+        at step 0, if nothing is said. NaN and infinity are recorded as null; values that are no numbers, and a pass
+        rate outside [0, 1], are dropped. Each such metric is named once in a warning. time: when it was, by this
+        machine's offset where it has none; now, if nothing is said.
         """
         try:
             self._log(metrics, step, compute, time)
@@ -212,17 +213,19 @@ class Run:
     ) -> None:
         if self._is_late("late", "log", "records"):
             return
-        step = self._next_step if step is None else self._usable(int(step))
+        step = self._next_step if step is None else self._usable(step)
         cleaned = clean_metrics(metrics, self._complain, self._refuse)
-        self._compute = clean_compute(compute, self._compute, self._complain)
+        self._compute = clean_compute(compute, self._compute, self._refuse)
         self._next_step = max(self._next_step, min(step + 1, MAX_STEP))
         self._append(step, cleaned, time)
 
-    def _append(self, step: int, metrics: Mapping[str, int | float], time: datetime | None = None) -> None:
+    def _append(
+        self, step: int, metrics: Mapping[str, int | float | None], time: datetime | None = None
+    ) -> None:
         """In as many records as it takes."""
         fields = {
             "step": step,
-            "time": (time or datetime.now(UTC)).isoformat(timespec="milliseconds"),
+            "time": self._moment(time).isoformat(timespec="milliseconds"),
             "compute": NOTHING_USED if step == 0 and self._compute == UNKNOWN else self._compute,
         }
         for part in parts_of(metrics):
@@ -237,13 +240,30 @@ class Run:
             self._complain(kind, f"{call}() after finish(), or in a forked process, {does} nothing")
         return is_late
 
-    def _usable(self, step: int) -> int:
+    def _usable(self, given: Any) -> int:
+        try:
+            step = int(given)
+        except (TypeError, ValueError, OverflowError):
+            step = MAX_STEP + 1
         if MIN_STEP <= step <= MAX_STEP:
             return step
         self._complain(
-            "step", f"a step is beyond 64 bits: its record is of step {self._next_step}, the next one"
+            "step",
+            f"a step is no whole number of 64 bits: its record is of step {self._next_step}, the next one",
         )
         return self._next_step
+
+    def _moment(self, given: datetime | None) -> datetime:
+        now = datetime.now(UTC)
+        try:
+            known = now if given is None else given if given.tzinfo else given.astimezone()
+            known.astimezone(UTC)
+        except (AttributeError, ValueError, OverflowError, OSError):
+            self._complain(
+                "time", f"{shown(given)} is no time that can be kept: its record has the present one"
+            )
+            return now
+        return known
 
     def describe(
         self, *, name: str = "", tags: Iterable[str] = (), config: Mapping[str, Any] | None = None

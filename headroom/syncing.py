@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headroom import about, artifacts
+from headroom.about import About
 from headroom.beginning import make_run
 from headroom.journal import Journal, JournalBusy, total
 from headroom.sender import Sender
@@ -61,15 +62,15 @@ def _sync_one(path: Path, server: Server, timeout: float) -> Synced:
         run_id = run_id or make_run(journal, server, known)
         _look_for(run_id, server)
         before = journal.load_state(run_id).acknowledged
+        waits = _send_files(journal, known, server, run_id)  # before the end: after it a job may send nothing
         sender = Sender(journal, server, run_id, known.notices())
         outcome = None if known.outcome is None else dict(known.outcome)
         done = sender.close(outcome, timeout)
-        refused = [why for why in artifacts.send(artifacts.folder_of(path), server.again(), run_id) if why]
         sent = journal.load_state(run_id).acknowledged - before
         left_out = total(journal.refused.values())
-        problem = "" if done else f"not all of it within {timeout:g} s"
+        problem = waits if done else f"not all of it within {timeout:g} s"
         warning = f"{left_out}; see {journal.rejected_path}" if left_out else ""
-        return Synced(path, run_id, sent, problem or "; ".join(refused), warning)
+        return Synced(path, run_id, sent, problem, warning)
     except (ServerError, OSError) as error:
         if isinstance(error, ServerError) and error.status is None:
             raise
@@ -85,3 +86,15 @@ def _look_for(run_id: str, server: Server) -> None:
     except ServerError as error:
         if error.status in (None, 404):
             raise
+
+
+def _send_files(journal: Journal, known: About, server: Server, run_id: str) -> str:
+    """Why some wait still; empty where none does. What is refused for good is counted."""
+    attempt = max(map(int, known.starts), default=1)
+    try:
+        for refused in artifacts.send(artifacts.folder_of(journal.path), server.again(), run_id):
+            if refused:
+                journal.leave_out(attempt, reason=refused, values=1)
+    except (ServerError, OSError) as error:
+        return str(error)
+    return ""

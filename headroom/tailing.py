@@ -23,7 +23,7 @@ from headroom.configuration import write_json
 from headroom.importing import add_server
 from headroom.journal import JournalBusy, is_of_training, parse_line
 from headroom.run import NOTHING_USED, UNKNOWN, Run
-from headroom.values import to_number
+from headroom.values import MAX_STEP, is_number, to_number
 from headroom.warned import Warnings
 
 
@@ -134,7 +134,7 @@ LINES: dict[str, Callable[[Mapping[str, Any], int], Line | None]] = {
 
 def _step(value: Any) -> int | None:
     number = to_number(value)
-    if number is None or isinstance(value, bool) or number != int(number) or not 0 <= number < 2**31:
+    if number is None or isinstance(value, bool) or number != int(number) or not 0 <= number <= MAX_STEP:
         return None
     return int(number)
 
@@ -258,24 +258,22 @@ class Tail:
 
     def _log(self, line: Line) -> None:
         assert self.run is not None
-        numbers = {
-            name: number for name, value in line.values.items() if (number := to_number(value)) is not None
-        }
+        metrics = {name: value for name, value in line.values.items() if is_number(value)}
         if self._kind == "verl":
-            metrics = of_verl(numbers)
-            self._meter.add(numbers)
+            metrics = of_verl(metrics)
+            self._meter.add(line.values)
         else:
-            metrics = of_prime_rl(numbers)
-            self._add_prime_rl(line, numbers)
+            metrics = of_prime_rl(metrics)
+            self._add_prime_rl(line)
         found, names = evaluation(line.values, self._pass_rate)
         if len(names) > 1:
             self._complain("rate", f"which is the pass rate is not clear: {' or '.join(names[:5])}; name it")
         self.run.log(metrics | found, step=line.step, compute=self._meter.compute, time=line.time)
 
-    def _add_prime_rl(self, line: Line, numbers: Mapping[str, float]) -> None:
+    def _add_prime_rl(self, line: Line) -> None:
         """Totals never fall; device-hours are devices x time."""
         meter, began, before = self._meter, self._place.began, self._place.hours
-        total, seconds = numbers.get("progress/total_tokens"), _seconds(line)
+        total, seconds = to_number(line.values.get("progress/total_tokens")), _seconds(line)
         if total is not None:
             meter.tokens = max(meter.tokens or 0, total)
         if meter.devices is not None and began is not None and before is not None and seconds is not None:

@@ -33,14 +33,28 @@ def to_number(value: Any) -> int | float | None:
     return number if isfinite(number) else None
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is one, finite or not."""
+    return to_number(value) is not None or _is_not_finite(value)
+
+
+def _is_not_finite(value: Any) -> bool:
+    if value is None or isinstance(value, str | bytes | int):
+        return False
+    try:
+        return not isfinite(float(value))
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return False
+
+
 def clean_metrics(
     metrics: Mapping[str, Any], complain: Complain, refuse: Complain | None = None
-) -> dict[str, int | float]:
-    """The finite numbers of `metrics`; the others are dropped with one complaint per name. `refuse` is told of each
-    that is dropped although it says something: a name that cannot be one, a number too large, a pass rate that is
-    none."""
+) -> dict[str, int | float | None]:
+    """The numbers of `metrics`, NaN and infinity as None; the others are dropped, with one complaint per name. `refuse`
+    is told of each that is dropped although it says something: a name that cannot be one, a number too large, a pass
+    rate that is none."""
     refuse = refuse or complain
-    cleaned: dict[str, int | float] = {}
+    cleaned: dict[str, int | float | None] = {}
     for name, value in metrics.items():
         number = to_number(value)
         if name not in _usable_names and not _is_usable(name):
@@ -48,10 +62,15 @@ def clean_metrics(
                 f"name {shown(name)}",
                 f"a metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {shown(name)}: dropped",
             )
+        elif number is None and _is_not_finite(value):
+            complain(
+                f"metric {name}", f"metric {name!r} is {_shown(value)}, no finite number: recorded as null"
+            )
+            cleaned[name] = None
         elif number is None:
             (refuse if isinstance(value, int) else complain)(
                 f"metric {name}",
-                f"metric {name!r} has the value {_shown(value)}, which is no finite number: dropped",
+                f"metric {name!r} has the value {_shown(value)}, which is no number: dropped",
             )
         elif not 0 <= number <= 1 and PART_PASS_RATE.fullmatch(name):
             refuse(
@@ -133,14 +152,13 @@ def sound_records(record: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list
             compute if isinstance(compute, dict) else None, dict.fromkeys(COMPUTE_KEYS), say
         ),
     }
-    metrics = record.get("metrics")
-    values = (
-        {name: value for name, value in metrics.items() if value is not None}
-        if isinstance(metrics, dict)
-        else {}
-    )
+    given = record.get("metrics")
+    metrics = given if isinstance(given, dict) else {}
+    values = {name: value for name, value in metrics.items() if value is not None}
+    nulls = {name: None for name in metrics.keys() - values.keys() if _is_usable(name)}
     first, *others = [
-        {**fields, "metrics": part} for part in parts_of(clean_metrics(values, lambda *_: None, say))
+        {**fields, "metrics": part}
+        for part in parts_of({**nulls, **clean_metrics(values, lambda *_: None, say)})
     ]
     placeless = [{name: each for name, each in other.items() if name != "seq"} for other in others]
     return [first, *placeless], problems

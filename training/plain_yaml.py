@@ -1,7 +1,8 @@
-"""The safe loader of YAML that is written in C where there is one: it is ten times as fast."""
+"""The safe loader and dumper of YAML that are written in C where there are such: they are ten times as fast."""
 
 from typing import Any
 
 import yaml
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -16,7 +16,7 @@ from headroom.adapters.beginning import JOURNAL, StepClock, begin
 from headroom.adapters.naming import of_transformers
 from headroom.dumps import Dumps
 from headroom.run import Run
-from headroom.values import to_number
+from headroom.values import is_number
 
 log = logging.getLogger("headroom")
 
@@ -87,9 +87,7 @@ class HeadroomCallback(TrainerCallback):
             "flops": state.total_flos,
         }
         known = {name: value for name, value in compute.items() if value}
-        metrics = {
-            name: value for name, value in of_transformers(logs).items() if to_number(value) is not None
-        }
+        metrics = {name: value for name, value in of_transformers(logs).items() if is_number(value)}
         self.run.log(metrics, step=state.global_step, compute=known)
         self._log_pass_rate(args, state, logs, kwargs.get("eval_dataloader"))
         if self._completions is not None:

@@ -21,7 +21,7 @@ from headroom.adapters.naming import (
 )
 from headroom.dumps import Dumps
 from headroom.run import Run
-from headroom.values import to_number
+from headroom.values import is_number, to_number
 
 NAME = "headroom"
 
@@ -33,8 +33,9 @@ class Meter:
         self.devices, self.tokens = devices, compute["tokens"]
         self.hours = None if devices is None else compute["device_hours"]
 
-    def add(self, values: Mapping[str, float]) -> None:
+    def add(self, step: Mapping[str, Any]) -> None:
         """What a step logged."""
+        values = {name: number for name, value in step.items() if (number := to_number(value)) is not None}
         if self.tokens is not None:
             self.tokens += values.get(VERL_TOKENS, 0)
         if self.devices is not None and self.hours is not None:
@@ -92,10 +93,10 @@ class VerlLogger:
         if self.run is None:
             self._begin(step - 1 if VERL_STEP in data else step)
         assert self.run is not None
-        numbers = {name: number for name, value in data.items() if (number := to_number(value)) is not None}
-        self._meter.add(numbers)
+        self._meter.add(data)
+        metrics = {name: value for name, value in of_verl(data).items() if is_number(value)}
         found, _ = evaluation(data, self._pass_rate)
-        self.run.log(of_verl(numbers) | found, step=step, compute=self._meter.compute)
+        self.run.log(metrics | found, step=step, compute=self._meter.compute)
         for dumps in self._dumps:
             dumps.log(self.run)
 

@@ -17,7 +17,7 @@ from headroom.adapters.beginning import begin
 from headroom.adapters.naming import of_tracker, verl_devices
 from headroom.adapters.verl import Meter, evaluation
 from headroom.journal import Journal
-from headroom.values import to_number
+from headroom.values import is_number, to_number
 from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.data_types import Media, as_media, numbers_in
 from headroom.wandb_shim.entries import Config, Settings, Summary
@@ -173,7 +173,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
 
     def log(
         self,
-        data: Mapping[str, Any],
+        data: Mapping[str, Any] | None = None,
         step: int | None = None,
         commit: bool | None = None,
         *args: Any,
@@ -183,6 +183,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         `define_metric("*", step_metric=NAME)` was said, the value of NAME is the step. On disk when it returns; never
         raises."""
         try:
+            data = {} if data is None else data
             is_next = step is None
             if is_next and self._step_metric is not None:
                 step = to_number(data.get(self._step_metric))  # type: ignore[assignment]
@@ -225,8 +226,8 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
                 yield from self._numbers(value, f"{name}.")
             elif len(items) == 1:
                 yield name, items[0]
-            elif not is_array and (to_number(value) is not None or isinstance(value, float)):
-                yield name, value  # a float that is not finite is named by the run's own `log`
+            elif not is_array and is_number(value):
+                yield name, value
             elif isinstance(value, list | tuple) and any(isinstance(each, Media) for each in value):
                 for i, each in enumerate(value):
                     yield from self._numbers({f"{name}_{i}": each})

@@ -102,10 +102,14 @@ def test_what_is_refused_is_said_once_and_stops_nothing(
     for name in ("big1", "big2", "small"):
         run.log_artifact(file, name)
 
-    assert run.finish()
+    done = run.finish()
+    assert not done and (done.sent, done.records, done.values) == (True, 0, 2)
     assert list(server.files) == [("r1", "small")]
-    (warning,) = warnings_of(caplog)
+    warning, last = warnings_of(caplog)
     assert "the file big1 is not kept by the server" in warning and "at most 1 GiB" in warning
+    assert "2 values refused: the file big2 is not kept" in last
+    told = {"attempt": 1, "refused_records": 0, "refused_values": 2, "reason": done.reason}
+    assert [body for what, body in server.notices if what == "refused"][-1] == told
 
 
 def test_refused_files_are_named_by_sync(
@@ -116,9 +120,29 @@ def test_refused_files_are_named_by_sync(
     run.finish()
     server.refuse = lambda path, body: (413, "too large") if "artifacts" in path else None
 
-    (synced,) = sync(journal_path, server.url, "hr_test")
+    for _ in range(2):
+        (synced,) = sync(journal_path, server.url, "hr_test")
+        assert synced.problem == "" and "1 value refused: the file big is not kept" in synced.refused
 
-    assert "the file big is not kept" in synced.problem
+    (told, *_) = [body for what, body in server.notices if what == "refused"]
+    assert told["refused_values"] == 1
+
+
+def test_files_that_cannot_be_sent_now_hold_up_no_record(
+    begin: Begin, server: FakeServer, file: Path, journal_path: Path
+) -> None:
+    run = begin(mode="offline", run=None)
+    run.log({"a": 1.0}, step=4)
+    run.log_artifact(file, "a")
+    run.finish()
+    server.refuse = lambda path, body: (507, "no room") if "artifacts" in path else None
+
+    (synced,) = sync(journal_path, server.url, "hr_test")
+    assert server.steps("made1") == [4] and "no room" in synced.problem
+
+    server.refuse = lambda path, body: None
+    (synced,) = sync(journal_path, server.url, "hr_test")
+    assert list(server.files) == [("made1", "a")] and synced.problem == ""
 
 
 @pytest.mark.parametrize("path", ["never there", "\0", 5, None])

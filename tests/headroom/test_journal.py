@@ -106,6 +106,27 @@ journal.append(1, {{"step": 2}})
     assert [json.loads(line)["step"] for line in journal_path.read_text().splitlines()] == [0, 1, 2]
 
 
+def test_records_that_neither_disk_nor_memory_takes_are_counted(journal_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("headroom.journal.MAX_UNWRITTEN", 2)
+    journal = Journal(journal_path)
+
+    def full(self: Journal) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Journal, "_write_out", full)
+        for step in range(5):
+            with pytest.raises(OSError, match="No space"):
+                journal.append(1, {"step": step})
+    journal.flush()
+    journal.close()
+
+    assert [json.loads(line)["step"] for line in journal_path.read_text().splitlines()] == [3, 4]
+    again = Journal(journal_path)
+    assert (again.refused[1].records, again.refused[1].values) == (3, 0)
+    again.close()
+
+
 def test_state_of_another_run_or_past_the_end_counts_for_nothing(journal_path: Path) -> None:
     journal = Journal(journal_path)
     append(journal, 1)

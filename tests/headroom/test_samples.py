@@ -62,7 +62,7 @@ def test_a_server_that_keeps_no_samples_is_named_once(
     for step in range(3):
         run.log_samples(step, ROWS)
 
-    assert run.finish()
+    assert (run.finish().sent, run.finish().values) == (True, 3)
     assert (
         len([one for one in caplog.records if "train/0 is not kept by the server" in one.getMessage()]) <= 1
     )

@@ -230,6 +230,14 @@ def test_lines_of_another_kind_are_passed_over(tail, file: Path, caplog: pytest.
     assert seen(file) == [(1, 1), (1, 2)]
 
 
+def test_tokens_as_steps_and_values_that_are_not_finite(tail, file: Path) -> None:
+    append(file, '{"step": 3000000000, "data": {"actor/pg_loss": NaN, "actor/entropy": 0.5}}\n')
+
+    assert tail().poll() == 1
+    (record,) = records(file)
+    assert (record["step"], record["metrics"]) == (3_000_000_000, {"train/loss": None, "train/entropy": 0.5})
+
+
 class Clock:
     """Time that passes only when it is slept; what happens meanwhile is a list of acts."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headroom.values import clean_compute, clean_metrics
+from headroom.values import clean_compute, clean_metrics, sound_records
 
 
 class Broken:
@@ -11,7 +11,7 @@ class Broken:
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize("value", [Broken(), np.arange(1000.0), "x" * 5000, float("nan")])
+@pytest.mark.parametrize("value", [Broken(), np.arange(1000.0), "x" * 5000, 1j])
 def test_a_value_that_is_no_number_is_dropped_in_few_words(value: object) -> None:
     said: list[str] = []
 
@@ -31,3 +31,11 @@ def test_a_name_that_cannot_be_used_is_dropped_in_few_words(name: str) -> None:
     assert clean_metrics({name: 1.0}, lambda _, words: said.append(words)) == {}
     (words,) = said
     assert "1 to 250 printable characters" in words and len(words) < 150
+
+
+def test_of_a_refused_record_nulls_stay() -> None:
+    (first,), problems = sound_records(
+        {"seq": 0, "step": 1, "metrics": {"loss": None, "a": 1.0, "": 2.0}, "compute": {}}
+    )
+
+    assert first["metrics"] == {"loss": None, "a": 1.0} and len(problems) == 1

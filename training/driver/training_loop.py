@@ -1,6 +1,7 @@
 """The finite loop of a run: batches in, updates, pushes of weights, evaluation pauses; it says why the run is over."""
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -198,4 +199,7 @@ class TrainingLoop:
     def _log(self, metrics: dict[str, float]) -> None:
         metrics, self._first_metrics = metrics | self._first_metrics, {}
         compute = self._meter.usage().as_dict()
-        self._reporter.log(metrics, step=self._step, compute=compute)
+        known = {
+            name: value for name, value in metrics.items() if math.isfinite(value)
+        }  # one answer has no error
+        self._reporter.log(known, step=self._step, compute=compute)

@@ -81,7 +81,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "write_logs": lambda: wandb.run.write_logs("x"),
     "log": lambda: wandb.log({(1, 2): 3, "a": object(), "b": {"c": None}, 5: 1.0}, step=3, commit=True, sync=False),
     "confusion_matrix": lambda: wandb.log({"made": wandb.plot.confusion_matrix(y_true=[0], preds=[1])}),
-    "log of nothing": lambda: (wandb.log({}), wandb.log(None), wandb.log([1]), wandb.log({"a": 1}, step="x")),
+    "log of nothing": lambda: (wandb.log(), wandb.log(None), wandb.log([1]), wandb.log({"a": 1}, step="x")),
     "define_metric": lambda: wandb.define_metric("a", step_metric="b", hidden=True, summary="best,last"),
     "summary": lambda: (wandb.summary.update({"a": object()}), wandb.summary.setdefault("b", {})),
     "config": lambda: wandb.config.update({"a": object(), (1,): {1, 2}, "n": float("nan")}, allow_val_change=True),

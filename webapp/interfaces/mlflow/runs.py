@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Scope
+from webapp.interfaces.api.parsing import parse_json
 from webapp.interfaces.mlflow import experiments, protocol
 from webapp.interfaces.mlflow.experiments import writable_group
 from webapp.interfaces.mlflow.protocol import Call, endpoint, page
@@ -184,15 +185,21 @@ def delete_tag(call: Call) -> dict[str, Any]:
 def log_model(call: Call) -> dict[str, Any]:
     """What a model is, without its files, is kept as MLflow keeps it: in a tag."""
     found = find_active(call)
-    try:
-        model = json.loads(protocol.text(call.body, "model_json"))
-    except ValueError:
-        model = None
+    model = _read(protocol.text(call.body, "model_json"))
     if not isinstance(model, dict):
         raise InvalidInput("model_json", "model_json must be a JSON object, as text.")
-    known = json.loads(found.tags.get(LOGGED_MODELS, "[]"))
-    client_runs.describe(found, tags={LOGGED_MODELS: json.dumps([*known, model])})
+    known = _read(found.tags.get(LOGGED_MODELS, "[]"))  # a client may have set the tag itself
+    history = [*known, model] if isinstance(known, list) else [model]
+    client_runs.describe(found, tags={LOGGED_MODELS: json.dumps(history)})
     return {}
+
+
+def _read(text: str) -> Any:
+    """None where it is no JSON, or none that can be read."""
+    try:
+        return parse_json(text.encode(), allow_inf_nan=True)
+    except InvalidInput:
+        return None
 
 
 @endpoint("POST", Scope.WRITE)

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from training.plain_yaml import DUMPER
 from training.recipe import RecipeError, parse_recipe
 from training.schema import Recipe as Schema
 from training.schema import Resources
@@ -73,7 +74,9 @@ def _plain(kind: str, value: float | None) -> str:
 
 
 def _dumped(value: Any) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
+    return (
+        yaml.dump(value, Dumper=DUMPER, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
+    )
 
 
 def ordered(config: Config) -> Config:
@@ -118,7 +121,7 @@ def help_of(path: str) -> str:
 
 def as_yaml(config: Config) -> str:
     """The configuration as YAML in the schema's order."""
-    return yaml.safe_dump(ordered(config), sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(ordered(config), Dumper=DUMPER, sort_keys=False, allow_unicode=True, width=100)
 
 
 def differences(before: Config, after: Config) -> list[Change]:

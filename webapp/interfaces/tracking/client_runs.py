@@ -18,7 +18,7 @@ from webapp.interfaces.tracking.lines import iso
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, Meter, said_by
 from webapp.record.runs import lifecycle
-from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK
+from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK, check_config
 from webapp.record.runs.launch import UNSTATED, TrackRequest, track_run
 from webapp.record.runs.models import State
 from webapp.record.runs.states import bump
@@ -29,7 +29,8 @@ SILENCE = timedelta(minutes=5)
 SILENT = (
     f"Its client has been silent for {SILENCE.seconds // 60} minutes; trackio does not say how a run ends."
 )
-ALERTS, LEFT_OUT = "alerts", "left_out"  # what a run's page says besides its configuration
+# What a run's page says besides its configuration; bounded where they are made.
+OF_TRACKIO = ALERTS, LEFT_OUT = "alerts", "left_out"
 
 
 @transaction.atomic
@@ -63,7 +64,8 @@ def describe(
 ) -> ClientRun:
     """Add params, set tags (None takes one away), rename. All or nothing, and safe to repeat.
 
-    Raises InvalidInput (params) where a param is there with another value, unless it `may_replace`.
+    Raises InvalidInput (params, tags) where a param is there with another value, unless it `may_replace`, and for more
+    than a run may have.
     """
     run, here = locked(client_run)
     if params and not may_replace:
@@ -73,6 +75,10 @@ def describe(
     if len(here.params) > MAX_PARAMS:
         raise InvalidInput("params", f"params: a run has at most {MAX_PARAMS:,} of them.")
     here.tags = {key: value for key, value in (here.tags | dict(tags or {})).items() if value is not None}
+    if params:
+        check_config(here.params, "params")
+    if tags:
+        check_config({key: value for key, value in here.tags.items() if key not in OF_TRACKIO}, "tags")
     here.name = here.name if name is None else name
     here.save(update_fields=["params", "tags", "name"])
     fresh = {field: value for field, value in _shown(here).items() if value != before[field]}
@@ -95,9 +101,9 @@ def _shown(here: ClientRun) -> dict[str, Any]:
     """What Headroom's pages show of it: name and configuration, and task, model and seed where they are said."""
     said = said_by(here.params, here.tags)
     origin: dict[str, Any] = {"client": here.client, "group": here.group.name, "run_id": here.key}
-    origin |= {name: here.tags[name] for name in (ALERTS, LEFT_OUT) if name in here.tags}
+    origin |= {name: here.tags[name] for name in OF_TRACKIO if name in here.tags}
     if words := {
-        name: each for name, each in here.tags.items() if not name.startswith((*NO_WORDS, ALERTS, LEFT_OUT))
+        name: each for name, each in here.tags.items() if not name.startswith((*NO_WORDS, *OF_TRACKIO))
     }:
         origin["tags"] = words
     note = str(here.tags.get(DESCRIPTION, "")).splitlines()

@@ -9,10 +9,10 @@ import io
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
+from itertools import count, islice
+from typing import Any, TypeVar
 
 from django.db import transaction
 
@@ -30,11 +30,15 @@ from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, TRANSFORMERS, said_by, to_value
 from webapp.record.runs.models import Record, Run, State
 
+Said = TypeVar("Said")
 MAX_ID = 64
+MOST_NAMES = 10_000  # of a line
 MAX_TIME = 253_402_300_799_999  # milliseconds: the last of the year 9999
 log = logging.getLogger(__name__)
 TRACKIO = ClientRun.Client.TRACKIO
 MOST_KEPT = 100  # alerts of a run, and names of what was left out
+MOST_RUNS = 100  # that a request makes or fills; a client sends the lines of one
+MOST_FILES = 100  # that a request makes of what is no number
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,9 @@ def _step(entry: Mapping[str, Any], place: str) -> int | None:
     step = entry.get("step")
     if step is None:
         return None
-    if isinstance(step, bool) or not isinstance(step, int) or not MIN_STEP <= step <= MAX_STEP:
-        raise InvalidInput(f"{place}.step", f"{place}.step must be a whole number of 64 bits.")
-    return step
+    if isinstance(step, bool) or not isinstance(step, int):
+        raise InvalidInput(f"{place}.step", f"{place}.step must be a whole number.")
+    return min(max(step, MIN_STEP), MAX_STEP)  # refused, it would hold up all that the client logs after it
 
 
 def _time(entry: Mapping[str, Any], place: str) -> int | None:
@@ -155,7 +159,9 @@ def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False
         step = last_step if line.is_system else min(last_step + 1, MAX_STEP)
     time_ms = now_ms if line.time_ms is None else line.time_ms
     found = Read(step)
-    for name, given in line.metrics.items():
+    if (more := len(line.metrics) - MOST_NAMES) > 0:
+        found.left_out.append(f"{more:,} more names")
+    for name, given in islice(line.metrics.items(), MOST_NAMES):
         name = f"{SYSTEM}{name}" if line.is_system else name
         value = to_value(given)
         if not name or len(name) > MAX_NAME or not name.isprintable():
@@ -173,15 +179,25 @@ def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False
 def store_lines(project: Project, user: User | None, lines: Sequence[Line]) -> None:
     """Store the lines that have not arrived yet, with their runs where those are new.
 
-    A run that is there and comes with its configuration again has a new process: it goes on with the run.
+    A run that is there and comes with its configuration again has a new process: it goes on with the run. Raises
+    InvalidInput for too many runs.
     """
-    runs: dict[tuple[str, str], list[Line]] = {}
-    for line in lines:
-        runs.setdefault(line.run, []).append(line)
+    runs = _by_run((line, line) for line in lines)
+    room = iter(range(MOST_FILES))
     # First what is new, then the lines, each in one order: two batches cannot wait for each other.
     made = {key: ensure_run(project, user, runs[key]) for key in sorted(runs)}
     for key in sorted(made, key=lambda key: made[key].pk):
-        _store_run(made[key], runs[key])
+        _store_run(made[key], runs[key], room)
+
+
+def _by_run(pairs: Iterable[tuple[Line, Said]]) -> dict[tuple[str, str], list[Said]]:
+    """What is said of each run. Raises InvalidInput (logs)."""
+    runs: dict[tuple[str, str], list[Said]] = {}
+    for line, said in pairs:
+        runs.setdefault(line.run, []).append(said)
+    if len(runs) > MOST_RUNS:
+        raise InvalidInput("logs", f"A request may be of at most {MOST_RUNS} runs, not of {len(runs):,}.")
+    return runs
 
 
 def ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> ClientRun:
@@ -218,7 +234,8 @@ def _start_ms(config: Mapping[str, Any]) -> int:
     return max(0, min(_now_ms(), to_ms(began))) if began.tzinfo else _now_ms()
 
 
-def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
+def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]) -> None:
+    """`room`: for files, one each."""
     run, here = locked(client_run)
     fresh_ids = intake.new_lines(here, [line.id for line in lines])
     fresh = list({line.id: line for line in lines if line.id in fresh_ids}.values())
@@ -235,13 +252,19 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line]) -> None:
         read_lines.append(found)
         if found.values and not line.is_system:
             last_step = found.values[0].step
+    too_large: list[str] = []
     if config is not None:
-        here = client_runs.describe(here, params=config, may_replace=True)
+        try:
+            here = client_runs.describe(here, params=config, may_replace=True)
+        except InvalidInput:  # refused, it would hold up all that the client sends after it
+            too_large = ["config"]
         run.refresh_from_db()
     store_lists(run, here, by_moment([value for found in read_lines for value in found.values]))
     run.refresh_from_db()  # the attempt may be another one now
     _note_left_out(
-        here, [name for found in read_lines for name in [*found.left_out, *_keep_others(run, found)]]
+        here,
+        too_large
+        + [name for found in read_lines for name in [*found.left_out, *_keep_others(run, found, room)]],
     )
 
 
@@ -252,10 +275,13 @@ def _note_left_out(here: ClientRun, names: Sequence[str]) -> None:
         client_runs.describe(here, tags={client_runs.LEFT_OUT: noted})
 
 
-def _keep_others(run: Run, found: Read) -> list[str]:
+def _keep_others(run: Run, found: Read, room: Iterator[int]) -> list[str]:
     """Keep what is no number as files; names of what cannot be kept."""
     left_out = []
     for name, value in found.others.items():
+        if next(room, None) is None:
+            left_out.append(name)
+            continue
         content = json.dumps(value).encode()
         try:
             files.keep(
@@ -277,9 +303,13 @@ def _free_path(run: Run, name: str, step: int, content: bytes) -> str:
 
 @transaction.atomic
 def store_alerts(project: Project, user: User | None, alerts: Sequence[tuple[Line, dict[str, Any]]]) -> None:
-    """Keep the newest 100 alerts of a run where its page shows its configuration. Safe to repeat."""
-    for line, alert in alerts:
-        _, here = locked(ensure_run(project, user, [line]))
-        if intake.new_lines(here, [line.id]):
-            kept = [*here.tags.get(client_runs.ALERTS, []), alert][-MOST_KEPT:]
+    """Keep the newest 100 alerts of a run where its page shows its configuration. Safe to repeat. Raises InvalidInput
+    for too many runs."""
+    runs = _by_run((line, (line, alert)) for line, alert in alerts)
+    for key in sorted(runs):
+        _, here = locked(ensure_run(project, user, [line for line, _ in runs[key]]))
+        fresh = intake.new_lines(here, [line.id for line, _ in runs[key]])
+        new = {line.id: alert for line, alert in runs[key] if line.id in fresh}
+        if new:
+            kept = [*here.tags.get(client_runs.ALERTS, []), *new.values()][-MOST_KEPT:]
             client_runs.describe(here, tags={client_runs.ALERTS: kept})

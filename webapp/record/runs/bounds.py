@@ -3,9 +3,11 @@
 Also what a run and its recipe are called.
 """
 
+import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from webapp.base.errors import InvalidInput
 from webapp.record.runs.models import Run
@@ -17,6 +19,7 @@ MAX_RETRIES = 100
 MAX_TASK, MAX_MODEL = 80, 200
 MAX_NOTES = 20_000
 MAX_TAGS = 20  # of a run
+MAX_CONFIG_CHARACTERS = 1_000_000  # of a configuration as JSON, so that a page can show it
 TAG = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,39}")
 SPENT_SHARE = 0.999  # of the budget: nothing worth another attempt is left
 
@@ -86,6 +89,12 @@ def clean_notes(notes: str) -> str:
             "notes", f"notes must have at most {MAX_NOTES:,} characters, all of them printable or line ends."
         )
     return text
+
+
+def check_config(config: Mapping[str, Any], field: str = "config") -> None:
+    """Raises InvalidInput for `field` where it is more than a page can show."""
+    if len(json.dumps(config)) > MAX_CONFIG_CHARACTERS:
+        raise InvalidInput(field, f"{field} may have at most {MAX_CONFIG_CHARACTERS:,} characters of JSON.")
 
 
 def label_of(run: Run) -> str:

@@ -10,7 +10,6 @@ Runs that are saved but not launched yet: launch them later, or delete them.
 Taking a project's runs away again, whatever they have grown to.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -30,6 +29,7 @@ from webapp.record.runs.bounds import (
     MAX_MODEL,
     MAX_TAGS,
     MAX_TASK,
+    check_config,
     check_seed,
     clean_name,
     clean_notes,
@@ -44,7 +44,6 @@ from webapp.record.runs.states import ENDED, bump
 MEANING = "meaning"
 DETERMINED = ("task", "model", "seed", MEANING)  # by the launch, of a run that was launched here
 SHOWN_CHARACTERS = 200  # of notes, in the audit log
-MAX_CONFIG_CHARACTERS = 1_000_000  # of all of it as JSON
 
 
 def _name(value: str) -> str:
@@ -150,10 +149,7 @@ def report_described(
 def _check_room(fresh: Mapping[str, Any]) -> None:
     if len(fresh.get("tags", ())) > MAX_TAGS:
         raise InvalidInput("tags", f"tags: a run has at most {MAX_TAGS}.")
-    if len(json.dumps(fresh.get("config", {}))) > MAX_CONFIG_CHARACTERS:
-        raise InvalidInput(
-            "config", f"config: a configuration has at most {MAX_CONFIG_CHARACTERS:,} characters of JSON."
-        )
+    check_config(fresh.get("config", {}))
 
 
 CHUNK = 100  # runs a transaction

@@ -32,6 +32,7 @@ from webapp.record.runs.bounds import (
     MAX_TASK,
     SPENT_SHARE,
     check_budget,
+    check_config,
     check_retries,
     check_seed,
     clean_name,
@@ -229,6 +230,7 @@ def track_run(
 
     def make() -> Run:
         check_seed(request.seed)
+        check_config(request.config or {})
         recipe = request.recipe
         said = {"model": clean_text("model", request.model, MAX_MODEL), "seed": request.seed}
         given = {field: value for field, value in said.items() if value}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webapp.record.runs.editing import MAX_CONFIG_CHARACTERS
+from webapp.record.runs.bounds import MAX_CONFIG_CHARACTERS
 from webapp.record.runs.models import Run
 
 
@@ -46,6 +46,13 @@ def test_what_cannot_be_stored_is_named_and_nothing_is(writer, tracked, body, fi
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
     run = Run.objects.get(pk=tracked.pk)
     assert (run.name, run.config, run.tags) == (tracked.name, tracked.config, tracked.tags)
+
+
+def test_a_new_run_has_no_larger_one(writer):
+    answer = writer.post("runs", {"tracked": True, "config": {"text": "x" * MAX_CONFIG_CHARACTERS}})
+
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "config")
+    assert not Run.objects.exists()
 
 
 def test_a_run_launched_here_keeps_its_configuration(writer, launcher, launch_body):

@@ -206,6 +206,33 @@ def test_links_to_data_and_models_are_taken_and_a_model_is_a_tag(mlflow):
     assert tags["mlflow.log-model.history"] == '[{"model_uuid": "1"}, {"model_uuid": "2"}]'
 
 
+@pytest.mark.parametrize("model", ["[" * 100_000, "no JSON", "[]", "9" * 5000])
+def test_a_model_that_is_no_object_is_refused(mlflow, refusal, model):
+    answer = mlflow.post("runs/log-model", run_id=mlflow.new_run(), model_json=model)
+
+    assert refusal(answer)[:2] == (400, "INVALID_PARAMETER_VALUE")
+
+
+def test_a_history_of_models_that_is_none_begins_anew(mlflow):
+    run_id = mlflow.new_run()
+    for said in ("[" * 5000, "7"):
+        mlflow.ok("runs/set-tag", run_id=run_id, key="mlflow.log-model.history", value=said)
+        mlflow.ok("runs/log-model", run_id=run_id, model_json='{"model_uuid": "1"}')
+
+        tags = as_dict(mlflow.run(run_id)["data"]["tags"])
+        assert tags["mlflow.log-model.history"] == '[{"model_uuid": "1"}]'
+
+
+def test_params_and_tags_of_a_run_have_a_bound_together(mlflow, refusal):
+    run_id = mlflow.new_run()
+    for field in ("params", "tags"):
+        many = [[{"key": f"k{j}{i}", "value": "x" * 6000} for i in range(100)] for j in range(2)]
+        mlflow.ok("runs/log-batch", run_id=run_id, **{field: many[0]})
+
+        status, _, message = refusal(mlflow.post("runs/log-batch", run_id=run_id, **{field: many[1]}))
+        assert status == 400 and message.startswith(f"{field} may have at most 1,000,000 characters")
+
+
 def test_what_a_person_has_put_right_stays_until_the_client_says_it_anew(mlflow):
     run_id = mlflow.new_run(run_name="first try", tags=pairs({"headroom.task": "math"}))
     change_run(Run.objects.get(), {"name": "mine", "task": "code", "seed": 5}, user=None)

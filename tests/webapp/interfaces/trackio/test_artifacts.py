@@ -7,6 +7,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.webapp.interfaces.trackio.conftest import Trackio
+from webapp.interfaces.trackio import services
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.runs.models import Run
@@ -83,6 +84,17 @@ def test_a_table_without_room_is_left_out_and_the_numbers_stay(trackio, settings
     run = Run.objects.get()
     assert run.records.get().metrics == {"loss": 0.5}
     assert run.config["logged_through"]["left_out"] == ["table"] and not kept()
+
+
+def test_a_request_makes_few_files_and_says_what_it_left_out(trackio, monkeypatch):
+    monkeypatch.setattr(services, "MOST_FILES", 2)
+    lines = [trackio.entry({"loss": 0.5, "a": {}, "b": {}}, step=step) for step in range(2)]
+
+    trackio.log(*lines)
+
+    run = Run.objects.get()
+    assert sorted(kept()) == ["logged/a/0.json", "logged/b/0.json"] and run.records.count() == 2
+    assert run.config["logged_through"]["left_out"] == ["a", "b"]
 
 
 def test_files_of_the_project_lie_with_its_newest_run(trackio):

@@ -1,6 +1,7 @@
 """trackio's lines become records of a tracked run, once each."""
 
 import json
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,8 @@ from django.utils import timezone
 
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.interfaces.tracking.models import ClientRun, Group
+from webapp.interfaces.trackio.services import MOST_NAMES, MOST_RUNS
+from webapp.record.runs.bounds import MAX_CONFIG_CHARACTERS
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.points import effective_points
@@ -148,7 +151,6 @@ def test_runs_are_told_apart_by_their_ids_and_else_by_name(trackio):
         ({"run_id": "x" * 65}, "logs[1].run_id"),
         ({"metrics": None}, "logs[1].metrics"),
         ({"metrics": [1]}, "logs[1].metrics"),
-        ({"step": 2**63}, "logs[1].step"),
         ({"step": 1.5}, "logs[1].step"),
         ({"step": True}, "logs[1].step"),
         ({"config": "x"}, "logs[1].config"),
@@ -177,6 +179,42 @@ def test_bodies_that_cannot_be_read(trackio, raw, status):
     response = trackio.send("bulk_log", raw)
 
     assert response.status_code == status and response.json()["data"] is None and response.json()["error"]
+
+
+def test_names_of_a_line_have_a_bound(trackio):
+    trackio.log(trackio.entry({f"m{i}": i for i in range(MOST_NAMES + 5)}, 0))
+
+    assert sum(len(record.metrics) for record in Record.objects.all()) == MOST_NAMES
+    assert Run.objects.get().config["logged_through"]["left_out"] == ["5 more names"]
+
+
+def test_a_configuration_beyond_the_bound_is_left_out_and_the_lines_stay(trackio):
+    trackio.log(trackio.entry({"a": 1.0}, 0, config={"text": "x" * MAX_CONFIG_CHARACTERS}))
+
+    run = Run.objects.get()
+    assert run.config["logged_through"]["left_out"] == ["config"] and "text" not in run.config
+    assert Record.objects.get().metrics == {"a": 1.0}
+
+
+@pytest.mark.parametrize("tool", ["bulk_log", "bulk_alert"])
+def test_a_request_is_of_few_runs(trackio, tool):
+    said = {"title": "t", "level": "warn"}
+    many = [trackio.entry({"a": 1.0}, 0, run_id=uuid.uuid4().hex, **said) for _ in range(MOST_RUNS + 1)]
+
+    answer = trackio.call(tool, many)
+
+    assert (answer.status_code, Run.objects.count()) == (422, 0)
+    assert "at most 100 runs, not of 101" in answer.json()["error"]
+
+
+def test_many_alerts_at_once_are_kept_in_their_order(trackio, django_assert_max_num_queries):
+    alerts = [trackio.entry({}, 0, title=str(i), level="warn", alert_id=str(i)) for i in range(150)]
+    with django_assert_max_num_queries(60):
+        for _ in range(2):
+            trackio.ok("bulk_alert", alerts=alerts, hf_token=None)
+
+    kept = Run.objects.get().config["logged_through"]["alerts"]
+    assert [alert["title"] for alert in kept] == [str(i) for i in range(50, 150)]
 
 
 def test_levels_of_alerts_are_named(trackio):
@@ -277,6 +315,12 @@ def test_a_run_that_a_person_has_ended_stays_so(trackio):
     trackio.log(trackio.entry({"loss": 1.0}, 1))
 
     assert Run.objects.get().state == "cancelled"
+
+
+def test_a_step_beyond_64_bits_is_the_last_that_there_is(trackio):
+    trackio.log(trackio.entry({"a": 1.0}, 10**30), trackio.entry({"a": 2.0}, -(2**64)))
+
+    assert sorted(record.step for record in Record.objects.all()) == [-(2**63), 2**63 - 1]
 
 
 def test_tokens_as_steps(trackio):
