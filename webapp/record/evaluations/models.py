@@ -69,3 +69,12 @@ class Evaluation(models.Model):
 
 def _short(value: Any) -> str:
     return str(value)[:40]
+
+
+_AT_WORK = models.Q(state__in=(Evaluation.State.RUNNING, Evaluation.State.STOPPING))
+OPEN = _AT_WORK | models.Q(state=Evaluation.State.QUEUED, run__deleted_at=None)
+PHASES = {  # as those of runs (`webapp.record.runs.states`)
+    "waiting": models.Q(state=Evaluation.State.QUEUED),
+    "starting": _AT_WORK & models.Q(began_at=None),
+    "running": _AT_WORK & models.Q(began_at__isnull=False),
+}

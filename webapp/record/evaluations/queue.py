@@ -14,8 +14,7 @@ from training.bundles import engine_bundle
 from training.schema import Resources
 from webapp.base.claims import CLAIM, is_free
 from webapp.identity.secrets.services import redact
-from webapp.record.evaluations.models import Evaluation
-from webapp.record.evaluations.selectors import OPEN
+from webapp.record.evaluations.models import OPEN, Evaluation
 from webapp.record.runs.admission.acting import admit_guests
 from webapp.record.runs.admission.guests import Guest
 from webapp.record.runs.admission.parts import Bundles

@@ -5,15 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Q
 
 from webapp.identity.accounts.models import Project
-from webapp.record.evaluations.models import Evaluation
+from webapp.record.evaluations.models import OPEN, Evaluation
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import PASS_RATE
 
-State = Evaluation.State
-OPEN = Q(state__in=(State.RUNNING, State.STOPPING)) | Q(state=State.QUEUED, run__deleted_at=None)
 PREFIX = "downstream/"
 SUFFIXES = ("contamination", "truncation_rate")
 _RECORDED = """
@@ -63,19 +60,6 @@ def open_of(project: Project, most: int) -> list[Evaluation]:
     """Benchmarks that are at work, and after them those that wait, oldest first. One query."""
     rows = Evaluation.objects.filter(OPEN, run__project=project).select_related("run")
     return list(rows.order_by("-state", "id")[:most])  # stopping, running, queued
-
-
-def count_open() -> dict[str, int]:
-    """How many wait, start and run. One query."""
-    at_work = Q(state__in=(State.RUNNING, State.STOPPING))
-    phases = {
-        "waiting": Q(state=State.QUEUED),
-        "starting": at_work & Q(began_at=None),
-        "running": at_work & Q(began_at__isnull=False),
-    }
-    return Evaluation.objects.filter(OPEN).aggregate(
-        **{phase: Count("pk", filter=of_it) for phase, of_it in phases.items()}
-    )
 
 
 def matrix_of(run: Run) -> Matrix:

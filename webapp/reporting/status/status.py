@@ -18,7 +18,8 @@ from django.utils import timezone
 from headroom.version import __version__
 from webapp.base.claims import is_free
 from webapp.base.disk import Disk, code_version, disk_now
-from webapp.record.evaluations.selectors import count_open
+from webapp.record.evaluations import models as evaluations
+from webapp.record.evaluations.models import OPEN, Evaluation
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.runs.models import Dispatch, Run, State
 from webapp.record.runs.states import ACTIVE, PHASES
@@ -88,12 +89,13 @@ def status_now() -> Status:
     asked = _askers.submit(_broker)
     failing = Dispatch.objects.filter(done_at=None).exclude(error="").order_by("-id")
     phases = {phase: Count("pk", filter=Q(state__in=states)) for phase, states in PHASES.items()}
+    benchmarks = {phase: Count("pk", filter=of_it) for phase, of_it in evaluations.PHASES.items()}
     return Status(
         at=now,
         release=__version__,
         version=code_version(),
         runs=Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=ACTIVE).aggregate(**phases),
-        benchmarks=count_open(),
+        benchmarks=Evaluation.objects.filter(OPEN).aggregate(**benchmarks),
         dispatches=_waiting(_undelivered(now), "due_at"),
         dispatch_error=failing.values_list("error", flat=True).first() or "",
         alerts=_waiting(Delivery.objects.filter(state=Delivery.State.WAITING, next_at__lte=now), "next_at"),
