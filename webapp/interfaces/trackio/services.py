@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 TRACKIO = ClientRun.Client.TRACKIO
 MOST_KEPT = 100  # alerts of a run, and names of what was left out
 MOST_RUNS = 100  # that a request makes or fills; a client sends the lines of one
-MOST_FILES = 100  # that a request makes of what is no number
+MOST_FILES = 500  # that a request makes of what is no number
 
 
 @dataclass(frozen=True)
