@@ -17,7 +17,7 @@ from django.shortcuts import get_object_or_404
 
 from training.samples import FLAGS, MOST_STEP, Wanted
 from training.verifiers.text import BEGIN_THINK, END_THINK, last_boxed
-from webapp.base.formats import whole_in
+from webapp.base.formats import NoAmount, number_in, whole_in
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
 from webapp.record.samples.selectors import (
@@ -384,13 +384,10 @@ def _number(query: QueryDict, name: str, problems: list[str]) -> float | None:
     if not text:
         return None
     try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if math.isfinite(value):
-        return value
-    problems.append(f"{name} is no number: it is left out.")
-    return None
+        return number_in(text)
+    except NoAmount:
+        problems.append(f"{name} is no number: it is left out.")
+        return None
 
 
 def _whole(query: QueryDict, name: str, problems: list[str]) -> int | None:
