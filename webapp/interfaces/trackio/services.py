@@ -1,4 +1,4 @@
-"""Storing what trackio's clients send: all of a batch or nothing, each line once.
+"""Storing what trackio's clients send: each line once, all of a batch or none unless it is very long.
 
 Lines of trackio's batches: read and checked before anything is stored.
 """
@@ -9,10 +9,10 @@ import io
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import transaction
 
@@ -30,15 +30,21 @@ from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, TRANSFORMERS, said_by, to_value
 from webapp.record.runs.models import Record, Run, State
 
-Said = TypeVar("Said")
 MAX_ID = 64
 MOST_NAMES = 10_000  # of a line
 MAX_TIME = 253_402_300_799_999  # milliseconds: the last of the year 9999
 log = logging.getLogger(__name__)
 TRACKIO = ClientRun.Client.TRACKIO
 MOST_KEPT = 100  # alerts of a run, and names of what was left out
-MOST_RUNS = 100  # that a request makes or fills; a client sends the lines of one
-MOST_FILES = 500  # that a request makes of what is no number
+# What is stored at a time. A client sends all that it has kept back, of all its runs, in one request.
+MOST_RUNS, MOST_FILES, MOST_VALUES = 50, 100, 20_000
+SECONDS = 3.0  # that a request may take, beyond its first part that holds something new
+
+
+class NotAll(ServiceError):
+    """A request was more than is stored at once; what is stored of it is passed over when it comes again."""
+
+    status, code = 503, "not_all"
 
 
 @dataclass(frozen=True)
@@ -175,29 +181,52 @@ def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False
     return found
 
 
-@transaction.atomic
 def store_lines(project: Project, user: User | None, lines: Sequence[Line]) -> None:
     """Store the lines that have not arrived yet, with their runs where those are new.
 
-    A run that is there and comes with its configuration again has a new process: it goes on with the run. Raises
-    InvalidInput for too many runs.
+    A run that is there and comes with its configuration again has a new process: it goes on with the run. All of the
+    lines or none, unless they are too many for that: then part by part, and after SECONDS NotAll is raised.
     """
-    runs = _by_run((line, line) for line in lines)
+    until, is_new = time.monotonic() + SECONDS, False
+    seen: set[tuple[str, str]] = set()
+    for part in _parts(lines):
+        if is_new and time.monotonic() >= until:
+            raise NotAll(
+                "This is as much as is stored at once. Send it again: what is stored is passed over."
+            )
+        # Only the first line of a process has its configuration; what a client has kept back has it in each.
+        here = [replace(line, config=None) if line.run in seen else line for line in part]
+        is_new |= _store_part(project, user, here)
+        seen |= {line.run for line in part}
+
+
+def _parts(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """In their order, by what they take to store."""
+    part: list[Line] = []
+    values, files, runs = 0, 0, set[tuple[str, str]]()
+    for line in lines:
+        tables = sum(isinstance(given, dict | list) for given in line.metrics.values())
+        values, files = values + len(line.metrics), files + tables
+        runs.add(line.run)
+        if part and (values > MOST_VALUES or files > MOST_FILES or len(runs) > MOST_RUNS):
+            yield part
+            part, values, files, runs = [], len(line.metrics), tables, {line.run}
+        part.append(line)
+    if part:
+        yield part
+
+
+@transaction.atomic
+def _store_part(project: Project, user: User | None, lines: Sequence[Line]) -> bool:
+    """Whether there was something new."""
+    runs: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        runs.setdefault(line.run, []).append(line)
     room = iter(range(MOST_FILES))
     # First what is new, then the lines, each in one order: two batches cannot wait for each other.
     made = {key: ensure_run(project, user, runs[key]) for key in sorted(runs)}
-    for key in sorted(made, key=lambda key: made[key].pk):
-        _store_run(made[key], runs[key], room)
-
-
-def _by_run(pairs: Iterable[tuple[Line, Said]]) -> dict[tuple[str, str], list[Said]]:
-    """What is said of each run. Raises InvalidInput (logs)."""
-    runs: dict[tuple[str, str], list[Said]] = {}
-    for line, said in pairs:
-        runs.setdefault(line.run, []).append(said)
-    if len(runs) > MOST_RUNS:
-        raise InvalidInput("logs", f"A request may be of at most {MOST_RUNS} runs, not of {len(runs):,}.")
-    return runs
+    found = [_store_run(made[key], runs[key], room) for key in sorted(made, key=lambda key: made[key].pk)]
+    return any(found)
 
 
 def ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> ClientRun:
@@ -234,8 +263,8 @@ def _start_ms(config: Mapping[str, Any]) -> int:
     return max(0, min(_now_ms(), to_ms(began))) if began.tzinfo else _now_ms()
 
 
-def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]) -> None:
-    """`room`: for files, one each."""
+def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]) -> bool:
+    """Whether there was something new. `room`: for files, one each."""
     run, here = locked(client_run)
     fresh_ids = intake.new_lines(here, [line.id for line in lines])
     fresh = list({line.id: line for line in lines if line.id in fresh_ids}.values())
@@ -266,6 +295,7 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]
         too_large
         + [name for found in read_lines for name in [*found.left_out, *_keep_others(run, found, room)]],
     )
+    return bool(fresh)
 
 
 def _note_left_out(here: ClientRun, names: Sequence[str]) -> None:
@@ -304,8 +334,12 @@ def _free_path(run: Run, name: str, step: int, content: bytes) -> str:
 @transaction.atomic
 def store_alerts(project: Project, user: User | None, alerts: Sequence[tuple[Line, dict[str, Any]]]) -> None:
     """Keep the newest 100 alerts of a run where its page shows its configuration. Safe to repeat. Raises InvalidInput
-    for too many runs."""
-    runs = _by_run((line, (line, alert)) for line, alert in alerts)
+    for too many runs: a client sends those of one."""
+    runs: dict[tuple[str, str], list[tuple[Line, dict[str, Any]]]] = {}
+    for line, alert in alerts:
+        runs.setdefault(line.run, []).append((line, alert))
+    if len(runs) > MOST_RUNS:
+        raise InvalidInput("alerts", f"alerts may be of at most {MOST_RUNS} runs, not of {len(runs):,}.")
     for key in sorted(runs):
         _, here = locked(ensure_run(project, user, [line for line, _ in runs[key]]))
         fresh = intake.new_lines(here, [line.id for line, _ in runs[key]])

@@ -86,15 +86,16 @@ def test_a_table_without_room_is_left_out_and_the_numbers_stay(trackio, settings
     assert run.config["logged_through"]["left_out"] == ["table"] and not kept()
 
 
-def test_a_request_makes_few_files_and_says_what_it_left_out(trackio, monkeypatch):
+def test_a_line_makes_few_files_and_says_what_it_left_out(trackio, monkeypatch):
     monkeypatch.setattr(services, "MOST_FILES", 2)
-    lines = [trackio.entry({"loss": 0.5, "a": {}, "b": {}}, step=step) for step in range(2)]
+    names = ["ab", "abc"]
+    lines = [trackio.entry({"loss": 0.5} | {name: {} for name in each}, n) for n, each in enumerate(names)]
 
     trackio.log(*lines)
 
     run = Run.objects.get()
-    assert sorted(kept()) == ["logged/a/0.json", "logged/b/0.json"] and run.records.count() == 2
-    assert run.config["logged_through"]["left_out"] == ["a", "b"]
+    assert sorted(kept()) == [f"logged/{name}/{step}.json" for name in "ab" for step in range(2)]
+    assert run.config["logged_through"]["left_out"] == ["c"] and run.records.count() == 2
 
 
 def test_files_of_the_project_lie_with_its_newest_run(trackio):

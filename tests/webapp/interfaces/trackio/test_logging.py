@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from webapp.interfaces.tracking.client_runs import end_silent_trackio
 from webapp.interfaces.tracking.models import ClientRun, Group
-from webapp.interfaces.trackio.services import MOST_NAMES, MOST_RUNS
+from webapp.interfaces.trackio import services
+from webapp.interfaces.trackio.services import MOST_NAMES
 from webapp.record.runs.bounds import MAX_CONFIG_CHARACTERS
 from webapp.record.runs.lifecycle import cancel_run
 from webapp.record.runs.models import Record, Run
@@ -196,15 +197,36 @@ def test_a_configuration_beyond_the_bound_is_left_out_and_the_lines_stay(trackio
     assert Record.objects.get().metrics == {"a": 1.0}
 
 
-@pytest.mark.parametrize("tool", ["bulk_log", "bulk_alert"])
-def test_a_request_is_of_few_runs(trackio, tool):
-    said = {"title": "t", "level": "warn"}
-    many = [trackio.entry({"a": 1.0}, 0, run_id=uuid.uuid4().hex, **said) for _ in range(MOST_RUNS + 1)]
+def test_what_is_too_much_at_once_is_stored_part_by_part(trackio, monkeypatch):
+    """As a client sends it that has kept back the lines of many runs, each with its configuration."""
+    monkeypatch.setattr(services, "SECONDS", 0.0)
+    monkeypatch.setattr(services, "MOST_RUNS", 2)
+    lines = [trackio.entry({"a": 1.0}, 0, run_id=f"{run}", config={"lr": 1}) for run in range(5)]
 
-    answer = trackio.call(tool, many)
+    answers = [trackio.call("bulk_log", lines) for _ in range(4)]
+
+    assert [answer.status_code for answer in answers] == [503, 503, 200, 200]
+    assert "as much as is stored at once" in answers[0].json()["error"]
+    assert (Run.objects.count(), Record.objects.count()) == (5, 5)
+
+
+def test_a_run_in_several_parts_stays_one_attempt(trackio, monkeypatch):
+    monkeypatch.setattr(services, "MOST_VALUES", 2)
+    lines = [trackio.entry({"a": 1.0}, step, config={"lr": 1}) for step in (1, 2, 3, 3, 4)]
+
+    trackio.log(*lines)
+
+    assert Run.objects.get().attempt_number == 1
+    assert list(Record.objects.order_by("seq").values_list("step", flat=True)) == [1, 2, 3, 3, 4]
+
+
+def test_alerts_are_of_few_runs(trackio):
+    said = {"title": "t", "level": "warn"}
+    many = [trackio.entry({}, 0, run_id=uuid.uuid4().hex, **said) for _ in range(services.MOST_RUNS + 1)]
+
+    answer = trackio.call("bulk_alert", many)
 
     assert (answer.status_code, Run.objects.count()) == (422, 0)
-    assert "at most 100 runs, not of 101" in answer.json()["error"]
 
 
 def test_many_alerts_at_once_are_kept_in_their_order(trackio, django_assert_max_num_queries):
