@@ -13,7 +13,7 @@ from training.recipe import RecipeError, apply_overrides, check_runnable, load_r
 
 INDEX = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
 WHOLE = {
-    "config.json": b'{"max_position_embeddings": 64, "eos_token_id": 1}',
+    "config.json": b'{"model_type": "qwen2", "max_position_embeddings": 64, "eos_token_id": 1}',
     "generation_config.json": b"{}",
     "tokenizer.json": b"{}",
     "tokenizer_config.json": b"{}",

@@ -33,7 +33,7 @@ def test_memory_is_open_only_on_gpus_of_its_own(settings: dict[str, Any], mib: i
 
 
 @pytest.mark.parametrize(
-    ("settings", "share"), [(GPUS, 0.85), (GPUS | TURNS, 0.01), (GPUS | {"engine.kv_cache_mib": 100}, 0.01)]
+    ("settings", "share"), [(GPUS, 0.78), (GPUS | TURNS, 0.01), (GPUS | {"engine.kv_cache_mib": 100}, 0.01)]
 )
 def test_an_engine_with_a_cache_of_given_size_starts_on_a_gpu_that_a_trainer_fills(
     settings: dict[str, Any], share: float, toy_model: Path

@@ -15,8 +15,8 @@ LONG_AGO = NOW - timedelta(minutes=30)
 NODE = {"id": "a", "address": "10.0.0.1", "alive": True, "is_head": True, "cpus": 8, "gpus": 1}
 WORKER = WorkerState("host:1", "host", "v1", LONG_AGO, NOW, is_alive=True, is_other=False)
 WELL = Status(
-    at=NOW, release="0.0.1", version="v1", runs={}, dispatches=Waiting(0), dispatch_error="", alerts=Waiting(0),
-    refits=Waiting(2, NOW), judgements=Waiting(0), broker=Broker(True, queued=3), workers=[WORKER],
+    at=NOW, release="0.0.1", version="v1", runs={}, benchmarks={}, dispatches=Waiting(0), dispatch_error="",
+    alerts=Waiting(0), refits=Waiting(2, NOW), judgements=Waiting(0), broker=Broker(True, queued=3), workers=[WORKER],
     last_round=LastRound(began_at=NOW - timedelta(seconds=2), seconds=0.3, failures={}),
     cluster=ClusterSeen(asked_at=NOW, seen_at=NOW, nodes=[NODE]), database_bytes=10**7,
     disk=Disk(free=100 * 2**30, total=200 * 2**30, least=2 * 2**30),
