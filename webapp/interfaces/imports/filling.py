@@ -1,7 +1,6 @@
 """From a run in a source to a run here: made once, filled row by row, ended as its source says."""
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +19,7 @@ from webapp.identity.accounts.models import User
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.readers.guessing import PASS_RATE_LIKE
 from webapp.interfaces.imports.readers.rows import FoundRun, Row
-from webapp.record.runs.bounds import MAX_NAME, MAX_SEED
+from webapp.record.runs.bounds import MAX_NAME, MAX_SEED, check_config
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import TrackRequest, track_run
 from webapp.record.runs.lifecycle import report_finished, report_started
@@ -31,7 +30,6 @@ from webapp.record.runs.selectors import PASS_RATE, is_pass_rate
 from webapp.record.runs.states import ENDED
 
 ATTEMPT = 1
-MAX_CONFIG_BYTES = 256 * 1024
 UNKNOWN_END = "Imported. Its source does not say how it ended."
 OTHER_CONTENT = (
     "This row was imported before with other content. Say other devices or another pass rate on the run's page, under "
@@ -93,8 +91,12 @@ def _printable(text: str, most: int) -> str:
 
 def _config(config: Mapping[str, Any]) -> dict[str, Any]:
     """What JSON can hold of it; nothing where it is too large to be a configuration."""
-    clean = _plain(config)
-    return clean if len(json.dumps(clean)) <= MAX_CONFIG_BYTES else {}
+    clean: dict[str, Any] = _plain(config)
+    try:
+        check_config(clean)
+    except InvalidInput:  # `unknown_in` says so
+        return {}
+    return clean
 
 
 def _plain(value: Any) -> Any:
@@ -180,9 +182,11 @@ def seen_in(row: Row) -> set[str]:
     return found | {"compute"} if any(value is not None for value in row.compute.values()) else found
 
 
-def unknown_in(run: Run, seen: Collection[str]) -> list[str]:
-    """What the source did not say of the run, in sentences."""
+def unknown_in(run: Run, found: FoundRun, seen: Collection[str]) -> list[str]:
+    """What the source did not say of the run, or said at too great length, in sentences."""
     sentences = []
+    if found.config and not run.config:
+        sentences.append("Its configuration is left out: it is longer than a page can show.")
     if "no time" in seen:
         sentences.append("Rows without a time carry that of their run's first import.")
     if seen and "compute" not in seen:

@@ -215,7 +215,7 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
             if problem is None:
                 mean_again(kept, found, one.user)
             name_pass_rate(kept.run, found)
-            notes += unknown_in(kept.run, turn.seen)
+            notes += unknown_in(kept.run, found, turn.seen)
             ImportedRun.objects.filter(pk=kept.pk).update(is_done=True, is_broken=problem is not None)
             if problem is None:
                 notes.append(end_run(kept.run, found))

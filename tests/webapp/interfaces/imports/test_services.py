@@ -21,6 +21,7 @@ from webapp.interfaces.imports.claims import import_by_id
 from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.reading import take_turn
 from webapp.interfaces.imports.uploads import Server, asked_of
+from webapp.record.runs import bounds
 from webapp.record.runs.models import Record, Run
 
 pytestmark = pytest.mark.django_db
@@ -75,6 +76,27 @@ def test_what_a_source_leaves_unknown_is_said(begin):
         "Compute is not known: no device-hours, FLOPs or tokens. Curves are drawn over steps only.",
         "No metric is named as the pass rate, so that nothing is fitted.",
     ]
+
+
+@pytest.mark.parametrize("length", [10, 100])
+def test_a_configuration_beyond_the_bound_is_left_out_and_said(begin, monkeypatch, length):
+    monkeypatch.setattr(bounds, "MAX_CONFIG_CHARACTERS", 50)
+    about = {"config": {"text": "x" * length}}
+    line = {
+        "run": "a",
+        "attempt": 1,
+        "seq": 0,
+        "step": 1,
+        "compute": {},
+        "metrics": {"loss": 0.5},
+        "about": about,
+    }
+    begin(json.dumps(line) + "\n", kind="headroom", name="a.jsonl")
+
+    said = "Its configuration is left out: it is longer than a page can show."
+    assert (said in take_turn().notes) is (length == 100)
+    assert bool(Run.objects.get().config) is (length == 10)
+    assert Record.objects.get().metrics == {"loss": 0.5}
 
 
 def test_in_another_project_an_import_is_not_there(draft):
