@@ -159,7 +159,7 @@ def _fit(project: Project) -> None:
     for _ in store_fits(list(runs.exclude(pk__in=fitted).values_list("pk", flat=True))):
         pass
     rebuild(runs.values_list("pk", flat=True))
-    runs.order_by().update(version=F("version") + 1)  # pages that were looked at meanwhile are made anew
+    runs.update(version=F("version") + 1)  # pages that were looked at meanwhile are made anew
 
 
 def _note(digest: str, **fields: object) -> None:

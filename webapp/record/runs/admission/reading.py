@@ -38,8 +38,6 @@ USE_SECONDS = 30.0  # that the sum over ended runs is remembered
 STEPS_BACK_EVERY = timedelta(minutes=30)  # a run steps back at most once in that time
 STOP = Span(0.0, 1 / 60)  # of a run that is stopping: its driver has 30 s
 HOUR = 3600.0
-MOST_REMEMBERED = 20_000  # runs
-_ASKED: dict[str, tuple["Needs", str | None]] = {}
 RESOURCES, MAX_STEPS = KT("config__resources"), KT("config__budget__max_steps")
 
 
@@ -214,24 +212,12 @@ def due(free: Q) -> QuerySet[Dispatch]:
 
 
 def queue_of(waiting: Iterable[Queued], shares: Mapping[int, Share], now: datetime) -> list[Queued]:
-    """The first LOOKED_AT in order, with what runs ask for. One query for those that are new in it, and two for a
-    project whose pace is not remembered."""
+    """The first LOOKED_AT in order, with what runs ask for. One query, and two for a project whose pace is not
+    remembered."""
     ordered = in_order(waiting, shares, now, most=LOOKED_AT)
-    known = _asked_by([run.run for run in ordered])
+    asked = Run.objects.filter(pk__in=[run.run for run in ordered]).values_list("pk", RESOURCES, MAX_STEPS)
+    known = {pk: (needs_of(resources), max_steps) for pk, resources, max_steps in asked}
     return [_with_needs(run, *known[run.run]) if run.run in known else run for run in ordered]
-
-
-def _asked_by(runs: Sequence[str]) -> dict[str, tuple[Needs, str | None]]:
-    """Needs and most steps; remembered, since nothing changes them once a run is launched."""
-    known = {run: asked for run in runs if (asked := _ASKED.get(run)) is not None}
-    if missing := [run for run in runs if run not in known]:
-        rows = Run.objects.filter(pk__in=missing).values_list("pk", RESOURCES, MAX_STEPS)
-        found = {pk: (needs_of(resources), max_steps) for pk, resources, max_steps in rows}
-        if len(_ASKED) > MOST_REMEMBERED:
-            _ASKED.clear()
-        _ASKED.update(found)
-        known |= found
-    return known
 
 
 def _with_needs(run: Queued, needs: Needs, max_steps: str | None) -> Queued:
