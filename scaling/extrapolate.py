@@ -53,14 +53,14 @@ class Prior:
     [0, KAPPA_MAX].
     """
 
-    nu: tuple[tuple[float, float], ...] = ((0.05, 1.0), (0.5, 1.0), (1.0, 1.0))
+    nu: tuple[tuple[float, float], ...] = ((0.05, 0.5), (0.5, 1.0), (1.0, 1.0))
     stopped: tuple[tuple[float, float], ...] = ((0.45, 0.2), (0.65, 0.2), (0.85, 0.2))
-    log_b: tuple[float, float] = (0.3, 0.6)
-    log_mid: tuple[float, float] = (-1.0, 1.2)
+    log_b: tuple[float, float] = (0.2, 0.5)
+    log_mid: tuple[float, float] = (-0.8, 0.8)
     discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.02, 4.0, 1.0))
     r0: tuple[float, float] = (0.3, 0.4)
     a: tuple[float, float] = (0.6, 0.5)
-    kappa: tuple[float, float] = (1.0, 0.1)
+    kappa: tuple[float, float] = (1.0, 0.05)
     steps: tuple[int, int] = (13, 17)  # of the grid in B and C_mid
 
     @property

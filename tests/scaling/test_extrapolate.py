@@ -147,7 +147,14 @@ STORED_CASES: dict[str, tuple] = {
     ),
 }
 # the prior that they were made with
-BEFORE = Prior(stopped=(), discrepancy=((0.003, 4.0, 1.0), (0.02, 4.0, 2.0)), kappa=(0.95, 0.1))
+BEFORE = Prior(
+    nu=((0.05, 1.0), (0.5, 1.0), (1.0, 1.0)),
+    stopped=(),
+    log_b=(0.3, 0.6),
+    log_mid=(-1.0, 1.2),
+    discrepancy=((0.003, 4.0, 1.0), (0.02, 4.0, 2.0)),
+    kappa=(0.95, 0.1),
+)
 STORED = json.loads(Path(__file__).with_name("forecasts_stored.json").read_text())
 
 
