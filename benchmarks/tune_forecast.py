@@ -35,7 +35,7 @@ RANGES = {
     "log B mean": (0.0, 0.5),
     "log B sd": (0.3, 0.7),
     "log mid mean": (-1.8, -0.4),
-    "log mid sd": (0.7, 1.5),
+    "log mid sd": (0.4, 1.3),
     "greater discrepancy": (0.008, 0.03),
     "its weight": (0.3, 3.0),
     "length": (1.0, 8.0),
