@@ -99,7 +99,7 @@ def test_archiving_only_what_has_ended(act, tracked, ended):
     [
         ({"action": "explode"}, "action"),
         ({"run_ids": []}, "runs"),
-        ({"run_ids": [f"r{i}" for i in range(101)]}, "runs"),
+        ({"run_ids": [f"r{i}" for i in range(201)]}, "runs"),
         ({"key": ""}, "key"),
         ({"key": "k" * 65}, "key"),
         ({"action": "priority"}, "priority"),
