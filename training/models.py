@@ -1,7 +1,8 @@
 """Models: which there are, and whether one can hold a recipe's sequences. No torch needed.
 
 `model:` of a recipe is the name of a folder in HEADROOM_HOME/models, a path, or an id of the Hugging Face hub
-(`org/name`, `org/name@revision`), which is kept in HEADROOM_HOME/models/org--name.
+(`org/name`, `org/name@revision`), which is kept in HEADROOM_HOME/models/org--name. What looks like an id is one,
+whatever lies in the folder where a program happens to run: a path from there begins with `./`.
 """
 
 import functools
@@ -53,7 +54,7 @@ def find_model(name: str, home: Path | None = None) -> Path:
     if name in LESSONS:
         hint += f"; `python -m training pretrain{'' if name == BASE_MODEL else f' {name}'}` makes it"
     if is_hub_id(name):
-        hint += f"; of the hub, it would be in {hub_folder(name, home)}"
+        hint += f"; of the hub, it would be in {hub_folder(name, home)}; a path begins with / or ./"
     raise ModelError(f"no model named {name!r}; {hint}")
 
 
@@ -74,11 +75,14 @@ def is_to_be_downloaded(name: str, home: Path | None = None) -> bool:
 
 
 def _places(name: str, home: Path) -> list[Path]:
-    """Where a model may be: by its name, by its path, by its id of the hub."""
-    by_name = [home / "models" / name] if "/" not in name and name not in (".", "..") else []
-    by_path = [Path(name)] if "/" in name else []
-    by_id = hub_folder(name, home)
-    return by_name + by_path + ([by_id] if by_id else [])
+    """Where a model may be, by its id of the hub, its path or its name."""
+    if (by_id := hub_folder(name, home)) is not None:
+        found = [by_id]
+    elif "/" in name:
+        found = [Path(name)]
+    else:
+        found = [home / "models" / name] if name not in (".", "..") else []
+    return [place.absolute() for place in found]
 
 
 def context_tokens(folder: Path) -> int:

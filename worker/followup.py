@@ -13,6 +13,7 @@ from functools import lru_cache
 import redis
 from django.conf import settings
 
+from webapp.record.runs.meaning import remake_points
 from webapp.record.runs.models import Run
 from webapp.reporting.alarms.services import judge_run
 from webapp.reporting.policies.services import act_on, sweep
@@ -99,7 +100,7 @@ def act_on_overlooked() -> int:
 
 
 def refit_or_wait(run_id: str) -> float | None:
-    """Refit the run if that is wanted and the last refit is old enough.
+    """Refit the run if that is wanted and the last refit is old enough, once its points follow what was said of them.
 
     Returns the seconds after which to ask again, where the caller should: None when it was refitted, when nothing
     is wanted, or when another caller comes back anyway.
@@ -108,6 +109,8 @@ def refit_or_wait(run_id: str) -> float | None:
         return None
     wait_seconds = claim_turn("refit", run_id, MIN_INTERVAL_MS)
     if wait_seconds == 0:
+        if not remake_points(run_id):
+            return MIN_INTERVAL_MS / 1000
         refit(run_id)
         score_after_refit(run_id)
         keep_after_refit(run_id)

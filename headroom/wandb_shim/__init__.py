@@ -203,6 +203,8 @@ def __getattr__(name: str) -> Any:
         return None if run is None else run.id
     if name in OF_THE_RUN:
         return _of_the_run(name)
+    if (module := sdk.BY_NAME.get(f"wandb.{name}")) is not None:
+        return module
     raise AttributeError(f"headroom.wandb_shim has no {name!r}")
 
 

@@ -9,6 +9,7 @@ from headroom.wandb_shim import (
     entries,
     errors,
     files,
+    frameworks,
     plot,
     public,
     runs,
@@ -38,6 +39,7 @@ BY_NAME |= {
     "wandb.plot": plot,
     "wandb.util": util,
 }
+BY_NAME |= frameworks.MODULES
 for name, module in BY_NAME.items():  # `wandb.sdk.lib.runid` is `runid` of `wandb.sdk.lib`, too
     outer, _, inner = name.rpartition(".")
     vars(BY_NAME[outer] if outer in BY_NAME else sys.modules[__name__])[inner] = module

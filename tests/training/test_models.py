@@ -46,8 +46,23 @@ def test_find_by_id_of_the_hub(tmp_path: Path) -> None:
     assert find_model("org/a@v2/x", tmp_path) == other
     assert not is_to_be_downloaded("org/a", tmp_path)
     assert is_to_be_downloaded("org/a@v3", tmp_path)
-    with pytest.raises(ModelError, match=r"no model named 'org/b'; .* of the hub, it would be in .*/org--b$"):
+    with pytest.raises(
+        ModelError, match=r"no model named 'org/b'; .* of the hub, it would be in .*/org--b; a"
+    ):
         find_model("org/b", tmp_path)
+
+
+def test_what_looks_like_an_id_is_one_wherever_a_program_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = add_model(tmp_path, "a", {})
+    monkeypatch.chdir(tmp_path)
+
+    assert is_to_be_downloaded("models/a", tmp_path / "home")
+    with pytest.raises(ModelError, match="a path begins with / or ./"):
+        find_model("models/a", tmp_path / "home")
+    assert find_model("./models/a", tmp_path / "home") == folder
+    assert find_model("a", Path()) == folder
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from django.utils import timezone
 
 from tests.waiting import wait_until
-from webapp.record.runs.models import Run
+from webapp.record.runs.models import Record, Run
 from worker.followup import MIN_INTERVAL_MS, refit_or_wait
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("with_broker")]
@@ -55,3 +55,17 @@ def test_runs_do_not_wait_for_each_other(run: Run) -> None:
     refit_or_wait(other.pk)
 
     assert not is_wanted(run) and not is_wanted(other)
+
+
+def test_points_are_made_anew_before_the_refit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.record.runs.meaning.WORKER_SECONDS", 0.0)
+    Run.objects.filter(pk=run.pk).update(remaking={"undo": [], "after": -1})
+    newest = Record.objects.create(
+        run=run, attempt=1, seq=0, step=0, time=timezone.now(), compute={}, metrics={}
+    )
+    want(run)
+
+    assert refit_or_wait(run.pk) == MIN_INTERVAL_MS / 1000
+    assert is_wanted(run) and run.remaking == {"undo": [], "after": newest.pk}
+    wait_until(lambda: refit_or_wait(run.pk) is None and not is_wanted(run), 5)
+    assert run.remaking is None

@@ -73,7 +73,8 @@ class Recipe(Section):
     task: Task = Task()
     model: str = Field(
         min_length=1,
-        description="Folder in HEADROOM_HOME/models, a path, or org/name[@revision] of the Hugging Face hub.",
+        description="Folder in HEADROOM_HOME/models, a path from / or ./, or org/name[@revision] of the Hugging Face "
+        "hub.",
     )
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
         default=0, description="Seed of prompts and sampling."

@@ -138,7 +138,8 @@ def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
     response=schemas.BulkOut,
     summary="One action on many runs",
     description="tag, untag and change need the scope write, all others launch. What became of each run is answered; "
-    "one that is not in the project is not found. With an Idempotency-Key the same request is one action.",
+    "one that is not in the project is not found. With an Idempotency-Key the same request is one action. What metrics "
+    "mean can be changed of 100 runs at a time; where they have many points, these follow within minutes.",
     openapi_extra=answers(409),
 )
 def act_on_runs(
@@ -384,7 +385,8 @@ def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[s
     response=RUN,
     summary="Say what a tracked run's metrics mean",
     description="Which metric is the held-out pass rate, and on how many devices it trains: for a trainer that knows "
-    "nothing of Headroom. It holds for what was reported and for what comes; said anew, it replaces what was said.",
+    "nothing of Headroom. It holds for what was reported and for what comes; said anew, it replaces what was said. "
+    "Of a run with more than 50,000 points it is the worker that makes them anew, within a minute or so.",
     openapi_extra=answers(409),
 )
 def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[str, Any]:
@@ -398,7 +400,8 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     auth=WRITE,
     response=schemas.MeaningPreview,
     summary="The curve as it would be if this were said",
-    description="Every point of eval/pass_rate whose compute would be known on this axis; nothing is stored.",
+    description="Every point of eval/pass_rate whose compute would be known on this axis; nothing is stored. 409 for a "
+    "run with more than 50,000 points.",
     openapi_extra=answers(409),
 )
 def preview_meaning(

@@ -8,6 +8,7 @@ GROUP/RUN/artifacts/PATH             PATH of the run's files
 GROUP/models/MODEL/artifacts/PATH    models/MODEL/PATH of the run that logged the model
 """
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,7 @@ from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import client_run_by_key
 from webapp.record.artifacts import store
+from webapp.record.runs.bounds import MAX_MODELS_CHARACTERS
 from webapp.record.runs.models import Run
 
 STATUSES = ("LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED")
@@ -143,16 +145,18 @@ def _changed(call: Call, **changes: Any) -> dict[str, Any]:
 
 @endpoint("POST", Scope.READ)
 def search(call: Call) -> dict[str, Any]:
-    """The newest models of the experiments, by name where that is asked for; clients look among them for a run."""
+    """The newest models of the experiments, by name where that is asked for; clients look among them for a run. Of the
+    newest runs as many as have MAX_MODELS_CHARACTERS said of them."""
     runs = runs_of_groups(call).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
     name = name_wanted(protocol.text(call.body, "filter", default=""), "models")
     most = protocol.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
-    found = [
-        (run, model_id, about)
-        for run in runs[:MOST_FOUND]
-        for model_id, about in run.logged_models.items()
-        if name is None or about["name"] == name
-    ]
+    found, characters = [], 0
+    for run in runs.defer("params", "tags", "run__config")[:MOST_FOUND].iterator(chunk_size=10):
+        wanted = {key: one for key, one in run.logged_models.items() if name is None or one["name"] == name}
+        characters += len(json.dumps(wanted))
+        if characters > MAX_MODELS_CHARACTERS and found:
+            break
+        found += [(run, model_id, about) for model_id, about in wanted.items()]
     found.sort(key=lambda each: each[2]["made_ms"], reverse=True)
     return {"models": [_payload(*each)["model"] for each in found[:most]]}
 

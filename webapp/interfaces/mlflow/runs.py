@@ -4,6 +4,7 @@ Also what comes in batches, and what goes out of a metric (/api/2.0/mlflow).
 """
 
 import json
+import re
 import time
 from typing import Any
 
@@ -20,9 +21,16 @@ from webapp.interfaces.mlflow.protocol import Call, endpoint, page
 from webapp.interfaces.mlflow.search import narrow, ordered
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.intake import store_values
-from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientRun
-from webapp.interfaces.tracking.selectors import client_run_by_key, history, newest_of, runs_of_client
+from webapp.interfaces.tracking.selectors import (
+    BEGINNING,
+    Place,
+    client_run_by_key,
+    history,
+    history_sample,
+    newest_of,
+    runs_of_client,
+)
 from webapp.record.runs.models import State
 
 MLFLOW = ClientRun.Client.MLFLOW
@@ -30,8 +38,10 @@ RUN_NAME, USER, LOGGED_MODELS = "mlflow.runName", "mlflow.user", "mlflow.log-mod
 ENDS = {"FINISHED": State.SUCCEEDED, "FAILED": State.FAILED, "KILLED": State.CANCELLED}
 MOST_FOUND = 50_000
 DEFAULT_FOUND = 1000
-MOST_VALUES = 25_000
+MOST_VALUES = 25_000  # these three are MLflow's own
+MOST_OF_RUN = 2500
 MOST_RUNS = 100
+PLACE = re.compile(r"(-?\d{1,19})\.(\d{1,18})\.([01])\.(\d{1,18})")
 
 
 def find(call: Call) -> ClientRun:
@@ -217,14 +227,22 @@ def log_batch(call: Call) -> dict[str, Any]:
 
 @endpoint("GET", Scope.READ)
 def get_history(call: Call) -> dict[str, Any]:
-    """Every value; with `max_results` as many from where `page_token` says."""
-    values = history(find(call), protocol.text(call.body, "metric_key"))
-    if "max_results" not in call.body:
-        return {"metrics": experiments.history(values)}
-    first = protocol.whole({"page_token": call.body.get("page_token") or 0}, "page_token", default=0)
-    last = first + protocol.whole(call.body, "max_results", default=None, least=1)
-    following = {"next_page_token": str(last)} if last < len(values) else {}
-    return {"metrics": experiments.history(values[first:last]), **following}
+    """`max_results` values from where `page_token` says, as many as MLflow's own server gives at most by default."""
+    most = protocol.whole(call.body, "max_results", default=MOST_VALUES, least=1, most=MOST_VALUES)
+    after = _place_in(protocol.text(call.body, "page_token", default=""))
+    name = protocol.text(call.body, "metric_key")
+    found = history(find(call), name, after=after, most=most + 1)
+    following = {"next_page_token": ".".join(map(str, found[most - 1].place))} if len(found) > most else {}
+    return {"metrics": experiments.history(each.value for each in found[:most]), **following}
+
+
+def _place_in(token: str) -> Place:
+    """Raises InvalidInput (page_token)."""
+    if not token:
+        return BEGINNING
+    if (found := PLACE.fullmatch(token)) is None or not -(2**63) <= int(found[1]) < 2**63:
+        raise InvalidInput("page_token", "page_token is none that this server gave.")
+    return Place(*map(int, found.groups()))
 
 
 @endpoint("GET", Scope.READ)
@@ -238,22 +256,13 @@ def get_history_bulk_interval(call: Call) -> dict[str, Any]:
     name = protocol.text(call.body, "metric_key")
     first = protocol.whole(call.body, "start_step", default=-protocol.INT64, least=-protocol.INT64)
     last = protocol.whole(call.body, "end_step", default=protocol.INT64 - 1, least=-protocol.INT64)
-    most = protocol.whole(call.body, "max_results", default=2500, least=1, most=MOST_VALUES)
+    most = protocol.whole(call.body, "max_results", default=MOST_OF_RUN, least=1, most=MOST_OF_RUN)
     found = []
     for key in keys:
-        values = history(client_run_by_key(call.project, MLFLOW, key), name)
-        here = [value for value in values if first <= value.step <= last]
-        found += [item | {"run_id": key} for item in experiments.history(_picked(here, most))]
+        client_run = client_run_by_key(call.project, MLFLOW, key)
+        values = history_sample(client_run, name, first=first, last=last, most=most)
+        found += [item | {"run_id": key} for item in experiments.history(values)]
     return {"metrics": found}
-
-
-def _picked(values: list[Value], most: int) -> list[Value]:
-    """At most so many, evenly, the first and the last among them."""
-    if len(values) <= most:
-        return values
-    if most == 1:
-        return values[-1:]
-    return [values[i * (len(values) - 1) // (most - 1)] for i in range(most)]
 
 
 @endpoint("POST", Scope.WRITE, most=16 * protocol.MAX_BODY)

@@ -18,7 +18,7 @@ from webapp.interfaces.tracking.lines import iso
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, Meter, said_by
 from webapp.record.runs import lifecycle
-from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK, check_config
+from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK, check_config, check_models
 from webapp.record.runs.launch import UNSTATED, TrackRequest, track_run
 from webapp.record.runs.models import State
 from webapp.record.runs.states import bump
@@ -162,7 +162,7 @@ def set_deleted(client_run: ClientRun, is_deleted: bool) -> None:
 
 @transaction.atomic
 def add_model(client_run: ClientRun, about: dict[str, Any]) -> tuple[str, ClientRun]:
-    """Note a model that the run logged; its new id. Raises InvalidInput where there are too many."""
+    """Note a model that the run logged; its new id. Raises InvalidInput where they are too many, or too much."""
     _, here = locked(client_run)
     if len(here.logged_models) >= MAX_MODELS:
         raise InvalidInput("name", f"A run may log at most {MAX_MODELS} models.")
@@ -172,8 +172,9 @@ def add_model(client_run: ClientRun, about: dict[str, Any]) -> tuple[str, Client
 
 @transaction.atomic
 def change_model(client_run: ClientRun, model_id: str, about: dict[str, Any]) -> ClientRun:
-    """What is said of a model from now on."""
+    """What is said of a model from now on. Raises InvalidInput (models) where all of them are too much together."""
     _, here = locked(client_run)
     here.logged_models[model_id] = about
+    check_models(here.logged_models)
     here.save(update_fields=["logged_models"])
     return here

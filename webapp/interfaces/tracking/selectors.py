@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from django.db.models import F, FloatField, Func, QuerySet, TextField
+from django.db import connection
+from django.db.models import F, Func, QuerySet, TextField
 from django.db.models import Value as Constant
-from django.db.models.functions import Cast
 
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.tracking.lines import Value, to_ms
-from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group, NotFinite
-from webapp.record.runs.models import Point, Record
+from webapp.interfaces.tracking.lines import Value
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 
 CLIENT_KEY = re.compile(r"[0-9a-f]{32}")  # the id that a client of MLflow or trackio has of a run
 
@@ -58,22 +59,80 @@ def newest_of(client_runs: Iterable[ClientRun]) -> dict[str, list[ClientMetric]]
     return found
 
 
-def history(client_run: ClientRun, name: str) -> list[Value]:
-    """Every value of a metric by the name that the client logged, as it was logged, by step and time."""
-    metric = client_run.client_metrics.filter(key=name).first()
-    if metric is None:
+class Place(NamedTuple):
+    """Of a value in a history. `kind`: 0 where it is finite, 1 where it is not."""
+
+    step: int
+    time_ms: int
+    kind: int
+    id: int
+
+
+BEGINNING = Place(-(2**63), -1, 0, 0)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A value of a history and its place there, which no other has."""
+
+    value: Value
+    place: Place
+
+
+# A standard error is a column of what it belongs to: it is read from the records.
+_FINITE = """
+SELECT p.step, floor(extract(epoch FROM p.time) * 1000)::bigint AS time_ms, 0 AS kind, p.id, p.value
+FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id
+WHERE s.run_id = %(run)s AND s.metric = %(series)s
+"""
+_FINITE_OF_RECORDS = """
+SELECT r.step, floor(extract(epoch FROM r.time) * 1000)::bigint AS time_ms, 0 AS kind, r.id,
+    jsonb_extract_path_text(r.metrics, %(series)s)::float8 AS value
+FROM runs_record AS r WHERE r.run_id = %(run)s AND jsonb_extract_path_text(r.metrics, %(series)s) IS NOT NULL
+"""
+_ALL = """
+WITH every AS (
+    {finite} UNION ALL
+    SELECT step, time_ms, 1, id, value FROM tracking_notfinite WHERE run_id = %(run)s AND key = %(key)s
+)
+"""
+_PAGE = """
+SELECT value, step, time_ms, kind, id FROM every
+WHERE (step, time_ms, kind, id) > (%(step)s, %(time_ms)s, %(kind)s, %(id)s)
+ORDER BY step, time_ms, kind, id LIMIT %(most)s
+"""
+# Of n values those at the places k (n - 1) / (most - 1), rounded down, for k from 0: the first and the last among them.
+_SAMPLE = """
+, numbered AS (
+    SELECT *, row_number() OVER (ORDER BY step, time_ms, kind, id) - 1 AS i, count(*) OVER () AS n
+    FROM every WHERE step BETWEEN %(first)s AND %(last)s
+)
+SELECT value, step, time_ms, kind, id FROM numbered
+WHERE n <= %(most)s OR i = CASE WHEN %(most)s = 1 THEN n - 1
+    ELSE (i * (%(most)s - 1) + n - 2) / (n - 1) * (n - 1) / (%(most)s - 1) END
+ORDER BY i
+"""
+
+
+def history(client_run: ClientRun, name: str, *, after: Place = BEGINNING, most: int) -> list[Placed]:
+    """Values of a metric by the name that the client logged, as they were logged, by step and time: at most so many,
+    of those that follow the place."""
+    return _read(client_run, name, _PAGE, after._asdict() | {"most": most})
+
+
+def history_sample(client_run: ClientRun, name: str, *, first: int, last: int, most: int) -> list[Value]:
+    """Of the values between two steps at most so many, evenly picked, the first and the last among them; of one the
+    last."""
+    found = _read(client_run, name, _SAMPLE, {"first": first, "last": last, "most": most})
+    return [each.value for each in found]
+
+
+def _read(client_run: ClientRun, name: str, query: str, values: dict[str, Any]) -> list[Placed]:
+    series = client_run.client_metrics.filter(key=name).values_list("series", flat=True).first()
+    if series is None:
         return []
-    lost = NotFinite.objects.filter(run=client_run, key=name).values_list("value", "step", "time_ms")
-    rows = [*_finite(client_run, metric.series), *lost]
-    return sorted((Value(name, *row) for row in rows), key=lambda each: each.moment)
-
-
-def _finite(client_run: ClientRun, series: str) -> list[tuple[float, int, int]]:
-    """(value, step, time). A standard error is a column of what it belongs to: it is read from the records."""
-    if series.endswith("_stderr"):
-        number = Cast(text_in("metrics", series), FloatField())
-        records = Record.objects.filter(run_id=client_run.pk).annotate(number=number)
-        found = records.filter(number__isnull=False).values_list("number", "step", "time")
-        return [(value, step, to_ms(at)) for value, step, at in found]
-    points = Point.objects.filter(series__run_id=client_run.pk, series__metric=series)
-    return [(value, step, to_ms(at)) for value, step, at in points.values_list("value", "step", "time")]
+    finite = _FINITE_OF_RECORDS if series.endswith("_stderr") else _FINITE
+    with connection.cursor() as cursor:
+        known = {"run": client_run.pk, "series": series, "key": name}
+        cursor.execute(_ALL.replace("{finite}", finite) + query, known | values)
+        return [Placed(Value(name, *row[:3]), Place(*row[1:])) for row in cursor.fetchall()]

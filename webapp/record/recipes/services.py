@@ -56,11 +56,12 @@ def words_on(option: str) -> str:
 
 
 def check_model_place(model: str) -> None:
-    """Raises RecipeError (model) for a path outside of the model roots: the same whether something is there or not."""
-    if "/" not in model or (is_hub_id(model) and not os.path.isdir(model)):
+    """Raises RecipeError (model) for a path outside of the model roots, and for a relative one: the same whether
+    something is there or not."""
+    if "/" not in model or is_hub_id(model):
         return
     try:
-        path = Path(model).resolve()
+        path = Path(model).resolve() if os.path.isabs(model) else Path("/")
     except (OSError, ValueError, RuntimeError):  # a NUL, links in a circle
         path = Path("/")
     if not any(path.is_relative_to(root) and path != root for root in model_roots()):

@@ -20,6 +20,7 @@ MAX_TASK, MAX_MODEL = 80, 200
 MAX_NOTES = 20_000
 MAX_TAGS = 20  # of a run
 MAX_CONFIG_CHARACTERS = 1_000_000  # of a configuration as JSON, so that a page can show it
+MAX_MODELS_CHARACTERS = 8_000_000  # of all models and artifacts that a run's client has described, as JSON
 TAG = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,39}")
 SPENT_SHARE = 0.999  # of the budget: nothing worth another attempt is left
 
@@ -95,6 +96,16 @@ def check_config(config: Mapping[str, Any], field: str = "config") -> None:
     """Raises InvalidInput for `field` where it is more than a page can show."""
     if len(json.dumps(config)) > MAX_CONFIG_CHARACTERS:
         raise InvalidInput(field, f"{field} may have at most {MAX_CONFIG_CHARACTERS:,} characters of JSON.")
+
+
+def check_models(said: Mapping[str, Any]) -> None:
+    """Of all models and artifacts of a run. Raises InvalidInput (models)."""
+    if len(json.dumps(said)) > MAX_MODELS_CHARACTERS:
+        raise InvalidInput(
+            "models",
+            f"models: what is said of a run's models and artifacts may have at most {MAX_MODELS_CHARACTERS:,} "
+            "characters of JSON together. Log some of them in another run.",
+        )
 
 
 def label_of(run: Run) -> str:

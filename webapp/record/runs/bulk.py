@@ -19,6 +19,7 @@ from webapp.identity.audit.services import record_each
 from webapp.record.runs import editing, launch, lifecycle, places
 from webapp.record.runs.bounds import MAX_TAGS, clean_tag
 from webapp.record.runs.editing import change_run, cleaned
+from webapp.record.runs.meaning import AT_ONCE
 from webapp.record.runs.models import BulkAction, Run, State
 from webapp.record.runs.states import ENDED
 
@@ -42,6 +43,7 @@ DONE = tuple(DONE_OF.values())
 # Actions that take the runs one by one, through the service that also tells the audit log -> how many runs at a time.
 ONE_BY_ONE = {"stop": 200, "resume": 200, "priority": 1000, "change": 1000, "delete": 1000, "restore": 1000}
 MAX_RUNS = 10_000
+MAX_MEANT = 100  # runs of which a request says what their metrics mean
 
 ADD_TAG = """
 UPDATE runs_run SET version = version + 1, tags = (
@@ -91,7 +93,7 @@ def act(
     ids = _checked(action, run_ids, key)
     said: dict[str, Any] = {"tag": clean_tag(tag) if action in NEEDS_TAG else "", "changes": None}
     if action == "change":
-        said["changes"] = _checked_changes(changes)
+        said["changes"] = _checked_changes(changes, len(ids))
     if action == "priority":
         places.check_priority(-1 if priority is None else priority, user=user, project=project)
         said["changes"] = {"priority": priority}
@@ -155,9 +157,15 @@ def _checked(action: str, run_ids: Sequence[str], key: str) -> list[str]:
     return ids
 
 
-def _checked_changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
+def _checked_changes(changes: Mapping[str, Any] | None, n_runs: int) -> dict[str, Any]:
     if not changes:
         raise InvalidInput("changes", "changes: say what is to be changed.")
+    if editing.MEANING in changes and n_runs > MAX_MEANT:
+        raise InvalidInput(
+            "runs",
+            f"runs: what metrics mean can be changed of at most {MAX_MEANT} runs at a time, not of {n_runs:,}: choose "
+            "fewer, and the others after them.",
+        )
     cleaned(changes)
     return dict(changes)
 
@@ -226,9 +234,11 @@ def _restore(run: Run, user: User) -> Outcome:
 
 
 def _change(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
+    at_once = AT_ONCE // max(1, len(runs))  # points of all runs together
+
     def one(run: Run) -> Outcome:
         before = run.version
-        outcome = _try("changed", lambda: change_run(run, row.changes or {}, user=user))
+        outcome = _try("changed", lambda: change_run(run, row.changes or {}, user=user, at_once=at_once))
         is_as_before = outcome.phrase == "changed" and run.version == before
         return Outcome("was so before") if is_as_before else outcome
 

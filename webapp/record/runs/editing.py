@@ -37,7 +37,7 @@ from webapp.record.runs.bounds import (
     clean_text,
 )
 from webapp.record.runs.launch import UNSTATED
-from webapp.record.runs.meaning import meaning_of, state_meaning
+from webapp.record.runs.meaning import AT_ONCE, meaning_of, state_meaning
 from webapp.record.runs.models import Point, Run, Series, State, deleted_or_restored
 from webapp.record.runs.states import ENDED, bump
 
@@ -69,9 +69,9 @@ FIELDS = (*_CLEAN, MEANING)
 
 
 @transaction.atomic
-def change_run(run: Run, changes: Mapping[str, Any], *, user: User | None) -> Run:
+def change_run(run: Run, changes: Mapping[str, Any], *, user: User | None, at_once: int = AT_ONCE) -> Run:
     """Change the fields (of FIELDS) that are named, all of them or none; what is not named stays. `meaning` is a
-    mapping of fields of `meaning.Meaning`, of which those that are not named stay, too.
+    mapping of fields of `meaning.Meaning`, of which those that are not named stay, too; `at_once`: `state_meaning`.
 
     Predictions keep the task and model that they were made for. Raises InvalidInput naming the field, and Conflict for
     what a launch determined, and what `state_meaning`
@@ -88,7 +88,7 @@ def change_run(run: Run, changes: Mapping[str, Any], *, user: User | None) -> Ru
         bump(run.pk, **fresh)
         _tell(held, fresh, user)
     if MEANING in changes:
-        state_meaning(run, replace(meaning_of(held), **changes[MEANING]), user=user)
+        state_meaning(run, replace(meaning_of(held), **changes[MEANING]), user=user, at_once=at_once)
     run.refresh_from_db()
     return run
 

@@ -2,10 +2,12 @@
 which the compute, in which unit, and on how many devices it trains.
 
 Its trainer knows neither Headroom's names nor device-hours. Records stay as they were reported; what follows from their
-meaning is in the points: those of eval/pass_rate, and their compute.
+meaning is in the points: those of eval/pass_rate, and their compute. A request makes at most AT_ONCE of them anew; what
+is more the worker makes, some records at a time (`Run.remaking`).
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,6 +22,7 @@ from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
 from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.selectors import PASS_RATE, stored_name
+from webapp.record.runs.states import bump
 from worker import names
 
 MOST_PROMPTS, MOST_DEVICES = 10**9, 10**6
@@ -128,17 +131,29 @@ FROM runs_series AS rate, (
 WHERE rate.run_id = %(run)s AND rate.metric = %(rate)s AND p.series_id = rate.id
     AND p.attempt = error.attempt AND p.step = error.step AND p.stderr IS DISTINCT FROM error.value / %(unit)s
 """
-_REPORTED = """
-FROM runs_series AS s, runs_record AS r
-WHERE s.run_id = %(run)s AND p.series_id = s.id AND r.run_id = s.run_id AND r.attempt = p.attempt AND r.seq = p.seq
-"""
-_FORGET_COMPUTE = f"""
+_FORGET_COMPUTE = """
 UPDATE runs_point AS p SET
-    device_hours = nullif(r.compute -> 'device_hours', 'null')::float8,
-    flops = nullif(r.compute -> 'flops', 'null')::float8, tokens = nullif(r.compute -> 'tokens', 'null')::float8
-{_REPORTED}
-"""  # nosec B608  # constants
+    device_hours = nullif(found.compute -> 'device_hours', 'null')::float8,
+    flops = nullif(found.compute -> 'flops', 'null')::float8,
+    tokens = nullif(found.compute -> 'tokens', 'null')::float8
+FROM (
+    SELECT one.id, r.compute FROM {rows} AS r JOIN runs_series AS s ON s.run_id = %(run)s
+    CROSS JOIN LATERAL (
+        SELECT id FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
+    ) AS one
+) AS found WHERE p.id = found.id
+"""
 STORED = "(SELECT * FROM runs_record WHERE run_id = %(run)s)"
+# In the order of arrival, as the index has it.
+PART = "(SELECT * FROM runs_record WHERE run_id = %(run)s AND id + 0 > %(after)s AND id + 0 <= %(last)s)"
+LAST_OF_PART = """
+SELECT max(id) FROM (SELECT id FROM runs_record WHERE run_id = %s AND id + 0 > %s ORDER BY id + 0 LIMIT %s) AS part
+"""
+NOTHING = "(SELECT * FROM runs_record WHERE false)"
+AT_ONCE = 50_000  # points: about 2 s
+RECORDS_AT_ONCE = 200  # of the worker, which holds the run meanwhile
+WORKER_SECONDS = 5.0
+IN_BACKGROUND = "Its points are being made anew, as its metrics were said to mean: try again in a minute."
 INCOMING = "incoming_record"  # of the batch that is being stored: `webapp.record.runs.ingest`
 
 
@@ -170,17 +185,21 @@ def meaning_of(run: Run) -> Meaning:
 
 
 @transaction.atomic
-def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
+def state_meaning(run: Run, meaning: Meaning, *, user: User | None, at_once: int = AT_ONCE) -> Run:
     """Say what the run's metrics mean, or say it anew: the points that follow are made anew, and it is refitted.
-    Metrics may be named as the trainer calls them.
+    Metrics may be named as the trainer calls them. Where the run has more than `at_once` points, the worker does it.
 
     Raises InvalidInput (the field at fault), and Conflict
     for a run that was launched here, or that an open prediction is about.
     """
     run = Run.objects.select_for_update().get(pk=run.pk)
-    said = _take_as_said(run, meaning)
+    meaning, said = _checked_as_said(run, meaning)
+    remaking = {"undo": sorted(_made(run)), "after": 0} if has_more_points(run, at_once) else None
+    if remaking is None:
+        _remake(run, _made(run), meaning, STORED)
     now = timezone.now()
-    Run.objects.filter(pk=run.pk).update(meaning=said, refit_wanted_at=now, version=F("version") + 1)
+    fields = {"meaning": said, "remaking": remaking, "refit_wanted_at": now, "version": F("version") + 1}
+    Run.objects.filter(pk=run.pk).update(**fields)
     run.refresh_from_db()
     task_queue.send(names.REFIT, run.pk)
     record(
@@ -189,19 +208,60 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None) -> Run:
     return run
 
 
+def remake_points(run_id: str) -> bool:
+    """The worker's part of `state_meaning`, for `WORKER_SECONDS`: whether all is done. Safe to repeat, and to interrupt
+    anywhere."""
+    until = time.monotonic() + WORKER_SECONDS
+    while not (done := _remake_part(run_id)) and time.monotonic() < until:
+        pass
+    return done
+
+
+@transaction.atomic
+def _remake_part(run_id: str) -> bool:
+    run = Run.objects.select_for_update().filter(pk=run_id).first()
+    if run is None or run.remaking is None:
+        return True
+    after, undo = run.remaking["after"], run.remaking["undo"]
+    with connection.cursor() as cursor:
+        cursor.execute(LAST_OF_PART, [run.pk, after, RECORDS_AT_ONCE])
+        (last,) = cursor.fetchone()
+    meaning, remaking = meaning_of(run), None
+    if last is None:
+        _apply(run, meaning, NOTHING)  # the errors
+    else:
+        remaking = {"undo": undo, "after": last}
+        _remake(run, undo, replace(meaning, stderr=""), PART, after=after, last=last)
+    bump(run.pk, remaking=remaking)
+    return last is None
+
+
 @contextmanager
 def as_if_said(run: Run, meaning: Meaning) -> Iterator[Run]:
     """Inside it the run's points are as they would be if this were said; afterwards everything is as it was. Raises
-    what `state_meaning` raises, but for permissions."""
+    what `state_meaning` raises, but for permissions, and Conflict for a run of more than AT_ONCE points."""
     with transaction.atomic():
         held = Run.objects.select_for_update().get(pk=run.pk)
-        held.meaning = _take_as_said(held, meaning)
+        meaning, said = _checked_as_said(held, meaning)
+        if has_more_points(held, AT_ONCE):
+            raise Conflict(
+                f"This run has more than {AT_ONCE:,} points: what follows cannot be shown before. Save it; its curve "
+                "follows in a minute, and what was said before can be said again."
+            )
+        _remake(held, _made(held), meaning, STORED)
+        held.meaning = said
         yield held
         transaction.set_rollback(True)
 
 
-def _take_as_said(run: Run, meaning: Meaning) -> dict[str, Any]:
-    """Make the points that follow; what is to be stored. Part of the caller's transaction, which holds the run."""
+def has_more_points(run: Run, most: int) -> bool:
+    """No more of them are counted than it takes."""
+    points = Point.objects.filter(series__run=run).order_by()
+    return points.values("pk")[: most + 1].count() > most
+
+
+def _checked_as_said(run: Run, meaning: Meaning) -> tuple[Meaning, dict[str, Any]]:
+    """With the names under which its metrics are stored, and what is to be stored of it."""
     if run.origin != Run.Origin.TRACKED:
         raise Conflict("This run was launched here; its trainer says what its metrics are.")
     meaning = _checked(run, meaning)
@@ -210,9 +270,12 @@ def _take_as_said(run: Run, meaning: Meaning) -> dict[str, Any]:
         raise Conflict(
             "A prediction about this run is open: it was made for its points as they are. Withdraw it first."
         )
-    _forget(run)
-    _apply(run, meaning, STORED)
-    return said
+    return meaning, said
+
+
+def _made(run: Run) -> set[str]:
+    """The fields that some of its points follow from."""
+    return {*run.meaning, *(run.remaking["undo"] if run.remaking else ())}
 
 
 def mean_incoming(run: Run) -> bool:
@@ -223,9 +286,9 @@ def mean_incoming(run: Run) -> bool:
     return any(name in run.meaning for name in (*METRICS, "percent"))
 
 
-def _apply(run: Run, meaning: Meaning, rows: str) -> None:
+def _apply(run: Run, meaning: Meaning, rows: str, **bounds: int) -> None:
     unit = 100.0 if meaning.percent else 1.0
-    values = _constants(run, unit) | asdict(meaning)
+    values = _constants(run, unit) | asdict(meaning) | bounds
     axes = [axis for axis in COMPUTE if values[axis]]
     statements = [_SPANS + _FILL_HOURS] if meaning.devices is not None else []
     statements += [_FILL_AXIS.replace("{axis}", axis) for axis in axes]
@@ -246,15 +309,15 @@ def _constants(run: Run, unit: float) -> dict[str, Any]:
     return {"run": run.pk, "rate": PASS_RATE, "rate_stderr": f"{PASS_RATE}_stderr", "unit": unit}
 
 
-def _forget(run: Run) -> None:
-    """What an earlier meaning has made; what was reported stays."""
-    values = _constants(run, 1.0)
+def _remake(run: Run, undo: Collection[str], meaning: Meaning, rows: str, **bounds: int) -> None:
+    """What an earlier meaning has made goes, but what was reported; what follows from this one comes."""
+    values = _constants(run, 1.0) | bounds
+    statements = [_DROP_RATES, _TAKE_REPORTED_RATES] if {*undo} & {*OF_RATE} else []
+    statements += [_FORGET_COMPUTE] if {*undo} & {"devices", *COMPUTE} else []
     with connection.cursor() as cursor:
-        if any(name in run.meaning for name in OF_RATE):
-            cursor.execute(_DROP_RATES.format(rows=STORED), values)
-            cursor.execute(_TAKE_REPORTED_RATES.format(rows=STORED), values)
-        if any(name in run.meaning for name in ("devices", *COMPUTE)):
-            cursor.execute(_FORGET_COMPUTE, values)
+        for statement in statements:
+            cursor.execute(statement.format(rows=rows), values)
+    _apply(run, meaning, rows, **bounds)
 
 
 def _checked(run: Run, meaning: Meaning) -> Meaning:

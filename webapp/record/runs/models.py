@@ -89,6 +89,8 @@ class Run(models.Model):
     meaning = models.JSONField(
         default=dict
     )  # of what it logs, where a person said it: `webapp.record.runs.meaning`
+    # What the worker has still to make anew of its points after that: {"undo": [field, ...], "after": id of a record}
+    remaking = models.JSONField(null=True)
     archived_at = models.DateTimeField(null=True)  # since then left out of lists unless asked for
     # A default of the database's own, as of Dispatch below.
     notes = models.TextField(blank=True, default="", db_default="")  # what people say of it, plain text

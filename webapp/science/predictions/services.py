@@ -13,6 +13,7 @@ from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
+from webapp.record.runs.meaning import IN_BACKGROUND
 from webapp.record.runs.models import Run
 from webapp.science.curves import fitting
 from webapp.science.curves.answers import outcome_of, store_fit
@@ -154,6 +155,8 @@ def freeze(
 def _frozen_columns(run: Run, claim: Claim, is_proposed: bool) -> dict[str, Any]:
     """The claim with what it rests on. Raises InvalidInput and Conflict where it was not made before the data, or rests
     on no curve."""
+    if run.remaking is not None:
+        raise Conflict(IN_BACKGROUND)
     question, known = claim.question, known_of(run, claim.question.x)
     if (refused := refused_target(claim.target, question, known)) is not None:
         raise refused

@@ -496,6 +496,8 @@ SILENT = {
         "meaning_of": "reads",
         "mean_incoming": "part of what a trainer reports",
         "as_if_said": "a preview: nothing of it stays",
+        "has_more_points": "reads",
+        "remake_points": "the worker's part of what was said, which is told",
     },
     "webapp.record.runs.places": {
         "prospect": "reads",

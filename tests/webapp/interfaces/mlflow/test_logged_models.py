@@ -5,6 +5,8 @@ import json
 import pytest
 
 from tests.webapp.interfaces.mlflow.conftest import Mlflow
+from webapp.interfaces.mlflow import logged_models
+from webapp.record.runs import bounds
 
 
 @pytest.fixture
@@ -66,3 +68,26 @@ def test_what_is_wrong_is_said(mlflow, made, refusal):
     assert refusal(ask(mlflow, "DELETE", f"logged-models/{made}/tags/zzz"))[0] == 404
     assert refusal(mlflow.post("logged-models", name="x"))[:2] == (501, "NOT_IMPLEMENTED")
     assert mlflow.ok("logged-models/search") == {"models": []}
+
+
+def test_what_is_said_of_models_has_a_bound(mlflow, made, refusal, monkeypatch):
+    monkeypatch.setattr(bounds, "MAX_MODELS_CHARACTERS", 1600)
+    params = [{"key": f"p{i}", "value": "x" * 100} for i in range(15)]
+
+    mlflow.ok(f"logged-models/{made}/params", params=params[:10])
+    status, code, words = refusal(mlflow.post(f"logged-models/{made}/params", params=params[10:]))
+
+    assert (status, code) == (400, "INVALID_PARAMETER_VALUE")
+    assert "models: what is said of a run's models and artifacts may have at most 1,600 characters" in words
+    assert len(mlflow.get(f"logged-models/{made}").json()["model"]["data"]["params"]) == 11
+
+
+def test_a_search_ends_where_much_was_said(mlflow, made, monkeypatch):
+    newer = mlflow.ok("logged-models", experiment_id="0", name="other", source_run_id=mlflow.new_run())
+    both = {
+        each["info"]["model_id"] for each in mlflow.ok("logged-models/search", experiment_ids=["0"])["models"]
+    }
+    assert both == {made, newer["model"]["info"]["model_id"]}
+
+    monkeypatch.setattr(logged_models, "MAX_MODELS_CHARACTERS", 300)
+    assert len(mlflow.ok("logged-models/search", experiment_ids=["0"])["models"]) == 1

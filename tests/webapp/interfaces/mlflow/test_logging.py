@@ -4,6 +4,8 @@ import json
 import math
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from tests.webapp.interfaces.mlflow.conftest import T0
 from webapp.interfaces.tracking.models import NotFinite, Receipt
@@ -294,22 +296,55 @@ def test_histories_of_several_runs_between_two_steps(mlflow, reader, refusal):
     assert refusal(reader.get("metrics/get-history-bulk-interval", metric_key="a"))[0] == 400
 
 
-def test_a_history_in_pages(mlflow, reader):
+def test_a_history_in_pages(mlflow, reader, refusal):
+    """By step and time, what is not finite behind what is; of equal ones none is left out. The database gives no more
+    rows than the page shows, and one."""
     run_id = mlflow.new_run()
-    mlflow.ok("runs/log-batch", run_id=run_id, metrics=[line("a", float(i), i) for i in range(5)])
+    logged = [
+        (1.0, 3, 5),
+        (2.0, -1, 9),
+        (3.0, 3, 4),
+        ("NaN", 3, 4),
+        (4.0, 3, 4),
+        ("Infinity", 3, 4),
+        (5.0, 2, 0),
+    ]
+    for value, step, time in logged:
+        mlflow.ok("runs/log-metric", run_id=run_id, **line("a", value, step, T0 + time))
 
-    first = reader.get("metrics/get-history", run_id=run_id, metric_key="a", max_results=3).json()
-    rest = reader.get(
-        "metrics/get-history",
-        run_id=run_id,
-        metric_key="a",
-        max_results=3,
-        page_token=first["next_page_token"],
-    ).json()
+    pages, asked = [], {"run_id": run_id, "metric_key": "a", "max_results": 2}
+    while True:
+        with CaptureQueriesContext(connection) as queries:
+            page = reader.get("metrics/get-history", **asked).json()
+        assert [
+            query["sql"] for query in queries if "LIMIT 3" in query["sql"] and "runs_point" in query["sql"]
+        ]
+        pages.append([each["value"] for each in page["metrics"]])
+        if "next_page_token" not in page:
+            break
+        asked["page_token"] = page["next_page_token"]
 
-    assert [each["step"] for each in first["metrics"] + rest["metrics"]] == [0, 1, 2, 3, 4]
-    assert "next_page_token" not in rest
+    assert pages == [[2.0, 5.0], [3.0, 4.0], ["NaN", "Infinity"], [1.0]]
     assert reader.history(run_id, "unknown") == []
+    for token in ("x", "3", "1.2.3.4", f"{2**63}.0.0.0"):
+        asked["page_token"] = token
+        assert (
+            "page_token is none that this server gave"
+            in refusal(reader.get("metrics/get-history", **asked))[2]
+        )
+    assert refusal(reader.get("metrics/get-history", **asked | {"max_results": 25_001}))[0] == 400
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 8, 20])
+def test_a_sample_of_a_history_is_even(mlflow, reader, most):
+    run_id = mlflow.new_run()
+    mlflow.ok("runs/log-batch", run_id=run_id, metrics=[line("a", float(i), i) for i in range(8)])
+
+    asked = {"run_ids": run_id, "metric_key": "a", "max_results": most}
+    found = reader.get("metrics/get-history-bulk-interval", **asked).json()["metrics"]
+
+    even = [i * 7 // (most - 1) for i in range(most)] if most > 1 else [7]
+    assert [each["step"] for each in found] == (even if most < 8 else list(range(8)))
 
 
 def test_a_run_that_has_ended_still_takes_values(mlflow):

@@ -42,5 +42,15 @@ def test_what_is_there_and_what_is_not_are_refused_alike(headroom_home, tmp_path
     assert len(answers) == 1
 
 
+def test_the_folder_where_the_server_runs_is_no_matter(headroom_home, monkeypatch):
+    model = make_model(headroom_home, "here", 4096)
+    monkeypatch.chdir(headroom_home)
+    assert parameters_of(str(model)) is not None
+
+    check_model_place("models/here")  # an id of the hub
+    assert parameters_of("models/here") is None
+    refused("./models/here")
+
+
 def test_nothing_is_counted_outside(tmp_path):
     assert parameters_of(str(make_model(tmp_path, "outside", 4096))) is None

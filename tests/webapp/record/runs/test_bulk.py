@@ -5,8 +5,8 @@ import pytest
 from tests.launching import tracked_run
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.services import create_project
-from webapp.record.runs import bulk, lifecycle
-from webapp.record.runs.models import BulkAction, Run, State
+from webapp.record.runs import bulk, ingest, lifecycle
+from webapp.record.runs.models import BulkAction, Point, Run, State
 
 
 @pytest.fixture
@@ -138,3 +138,20 @@ def test_tagging_costs_the_same_for_many_runs(act, user, project, count, django_
         act("tag", runs, tag="x")
     with django_assert_max_num_queries(8):
         act("archive", runs, key="2")
+
+
+def test_what_metrics_mean_is_said_of_some_runs_at_a_time(act, user, project, make_record, monkeypatch):
+    changes = {"meaning": {"pass_rate": "val/acc"}}
+    few, many = (tracked_run(user=user, project=project, name=name) for name in "ab")
+    for run, count in ((few, 2), (many, 6)):
+        ingest.store_records(run, [make_record(step, {"val/acc": 0.5}) for step in range(count)])
+    monkeypatch.setattr(bulk, "AT_ONCE", 8)  # 4 points of each of two runs
+
+    assert act("change", [few, many], changes=changes) == "2 changed."
+
+    made = dict(Run.objects.values_list("pk", "remaking"))
+    assert made == {few.pk: None, many.pk: {"undo": [], "after": 0}}
+    rates = Point.objects.filter(series__metric="eval/pass_rate").values_list("series__run", flat=True)
+    assert list(rates) == [few.pk] * 2
+    with pytest.raises(InvalidInput, match="at most 100 runs at a time, not of 101"):
+        act("change", [str(number) for number in range(101)], key="other", changes=changes)

@@ -5,14 +5,23 @@ from math import sqrt
 
 import pytest
 
+from tests.launching import tracked_run
 from tests.members import member
 from training.records import Record
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
 from webapp.record.runs import ingest, lifecycle
-from webapp.record.runs.meaning import Meaning, as_if_said, meaning_of, state_meaning
+from webapp.record.runs import meaning as meaning_module
+from webapp.record.runs.meaning import (
+    Meaning,
+    as_if_said,
+    has_more_points,
+    meaning_of,
+    remake_points,
+    state_meaning,
+)
+from webapp.record.runs.models import Point, Run
 from webapp.record.runs.models import Record as Stored
-from webapp.record.runs.models import Run
 from webapp.record.runs.points import effective_points
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -280,4 +289,72 @@ def test_a_preview_is_what_would_come_and_leaves_nothing(tracked):
     assert points(tracked) == []
     assert Run.objects.values().get(pk=tracked.pk) == before
     with pytest.raises(InvalidInput), as_if_said(tracked, Meaning("no/such")):
+        pass
+
+
+def points_of(run):
+    """Every point, with all that it says."""
+    order = ("series__metric", "attempt", "seq")
+    said = (*order, "step", "time", "device_hours", "flops", "tokens", "value", "stderr")
+    return list(Point.objects.filter(series__run=run).order_by(*order).values_list(*said))
+
+
+SAYINGS = (
+    Meaning(RATE, n_prompts=100, devices=8),
+    Meaning(RATE, stderr="val/error", percent=True, flops="perf/flops", devices=4),
+    Meaning("val/other", device_hours="actor/lr"),
+    Meaning(percent=True, n_prompts=10),
+    Meaning(),
+)
+
+
+def test_in_parts_by_the_worker_it_is_the_same(user, project, monkeypatch):
+    monkeypatch.setattr(meaning_module, "RECORDS_AT_ONCE", 2)
+    monkeypatch.setattr(meaning_module, "WORKER_SECONDS", 0.0)
+    at_once, in_parts = (tracked_run(user=user, project=project, name=name) for name in "ab")
+    metrics = ("val/other", "val/error", "perf/flops", "eval/pass_rate")
+    first = [reported(i, i / 10, hours=i) for i in range(4)]
+    first += [reported(4 + i, 0.1 * i, hours=i, step=i, metric=name) for i, name in enumerate(metrics)]
+    second = [reported(i, 0.5, hours=20 + i, attempt=2, step=3 + i) for i in range(5)]
+    for run in (at_once, in_parts):
+        ingest.store_records(run, first)
+        lifecycle.report_started(run, attempt=2, resumed_from_step=2, device=None)
+        ingest.store_records(run, second[:4])
+
+    for saying in SAYINGS:
+        state_meaning(at_once, saying, user=None)
+        before = points_of(in_parts)
+        state_meaning(in_parts, saying, user=None, at_once=10)
+        assert points_of(in_parts) == before  # nothing yet
+        assert not remake_points(in_parts.pk)
+        if saying is SAYINGS[1]:  # what comes meanwhile
+            ingest.store_records(in_parts, second[4:])
+            ingest.store_records(at_once, second[4:])
+        while not remake_points(in_parts.pk):
+            pass
+        assert points_of(in_parts) == points_of(at_once)
+    assert Run.objects.get(pk=in_parts.pk).remaking is None
+
+
+def test_said_anew_before_the_worker_is_done(tracked, monkeypatch):
+    monkeypatch.setattr(meaning_module, "RECORDS_AT_ONCE", 2)
+    monkeypatch.setattr(meaning_module, "WORKER_SECONDS", 0.0)
+    ingest.store_records(tracked, [reported(i, i / 10, hours=i) for i in range(6)])
+    before = points_of(tracked)
+    state_meaning(tracked, Meaning(RATE, devices=8), user=None, at_once=1)
+    remake_points(tracked.pk)
+
+    state_meaning(tracked, Meaning(), user=None, at_once=1)
+    while not remake_points(tracked.pk):
+        pass
+
+    assert points_of(tracked) == before
+
+
+def test_a_request_makes_no_more_points_than_it_may(tracked, monkeypatch):
+    ingest.store_records(tracked, [reported(i, i / 10, hours=i) for i in range(6)])
+    assert has_more_points(tracked, 11) and not has_more_points(tracked, 12)
+
+    monkeypatch.setattr(meaning_module, "AT_ONCE", 11)
+    with pytest.raises(Conflict, match="more than 11 points"), as_if_said(tracked, Meaning(RATE)):
         pass

@@ -361,3 +361,10 @@ def test_training_of_a_run_whose_hours_were_worked_out_counts_by_its_points(free
     with pytest.raises(Conflict):
         freeze(target=16.0)
     assert freeze(target=18.0)
+
+
+def test_nothing_is_claimed_of_points_that_are_being_made_anew(freeze, run):
+    Run.objects.filter(pk=run.pk).update(remaking={"undo": ["devices"], "after": 0})
+
+    with pytest.raises(Conflict, match="being made anew"):
+        freeze(target=18.0)

@@ -31,6 +31,10 @@ NEVER = {
     "title": "No evaluation",
     "text": "It ended before the first one. A resume goes on to it, and points and the fit appear here by themselves.",
 }
+BEING_MADE = {
+    "title": "Its points are being made anew",
+    "text": "So many that it takes a minute. The curve follows what was said of its metrics by itself.",
+}
 ELSEWHERE = {
     "title": "No evaluation yet",
     "text": f"A point of the curve is a value of {DEFAULT_METRIC}. If another metric of this run is its held-out pass "
@@ -51,6 +55,8 @@ def nothing_to_draw(run: Run, question: Question) -> dict[str, str]:
     """Heading and sentence for a chart without a point."""
     if run.origin == Run.Origin.LAUNCHED:
         return NEVER if run.state in ENDED else NOT_YET
+    if run.remaking is not None:
+        return BEING_MADE
     if (known := known_axis(run, question.metric)) is None:
         return ELSEWHERE
     wanted, other = UNITS[question.x], UNITS[known]
