@@ -1,7 +1,8 @@
 """Models: which there are, and whether one can hold a recipe's sequences. No torch needed.
 
 `model:` of a recipe is the name of a folder in HEADROOM_HOME/models, a path, or an id of the Hugging Face hub
-(`org/name`, `org/name@revision`), which is kept in HEADROOM_HOME/models/org--name.
+(`org/name`, `org/name@revision`), which is kept in HEADROOM_HOME/models/org--name. The tiny models of
+`training.lessons` and those of the hub need not be there before a run: its start makes or downloads what is missing.
 """
 
 import functools
@@ -16,7 +17,7 @@ from training.flops import WeightsError, count_parameters
 from training.lessons import LESSONS
 from training.whole_files import read_json
 
-BASE_MODEL = "tiny-arithmetic"  # made by `python -m training pretrain`
+BASE_MODEL = "tiny-arithmetic"
 # model_type of the language models that transformers has, which the server need not have; a test holds it to its own.
 FAMILIES = Path(__file__).parent / "families.txt"
 HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")
@@ -73,6 +74,12 @@ def is_to_be_downloaded(name: str, home: Path | None = None) -> bool:
     return is_hub_id(name) and not is_here and not os.environ.get("HF_HUB_OFFLINE")
 
 
+def is_to_be_made(name: str, home: Path | None = None) -> bool:
+    """Whether the start of a run will teach the model: a tiny one that is not on this machine."""
+    is_here = any(os.path.isdir(place) for place in _places(name, home or default_home()))
+    return name in LESSONS and not is_here
+
+
 def _places(name: str, home: Path) -> list[Path]:
     """Where a model may be: by its name, by its path, by its id of the hub."""
     by_name = [home / "models" / name] if "/" not in name and name not in (".", "..") else []
@@ -122,6 +129,14 @@ def parameter_count(folder: Path) -> int | None:
         return None
 
 
+def check_context(name: str, context: int, least: int) -> None:
+    """Both in tokens. ModelError where the model's is shorter."""
+    if context < least:
+        raise ModelError(
+            f"{name} has a context of {context} tokens; the recipe needs {least} (prompt, thinking and answer)"
+        )
+
+
 def check_model(
     name: str, home: Path | None = None, *, min_context: int, chat_template: bool = False
 ) -> Path:
@@ -129,12 +144,7 @@ def check_model(
     known, or where tokenizer, end-of-sequence token, weights or (if asked for) chat template are missing. A pad token
     is not needed."""
     folder = find_model(name, home)
-    context = context_tokens(folder)
-    if context < min_context:
-        raise ModelError(
-            f"{name} has a context of {context} tokens; "
-            f"the recipe needs {min_context} (prompt, thinking and answer)"
-        )
+    check_context(name, context_tokens(folder), min_context)
     _refuse_unknown_family(folder)
     if not (folder / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has no tokenizer.json")
