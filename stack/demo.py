@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -154,8 +153,3 @@ def show(url: str, username: str, say: Callable[[str], None]) -> bool:
     for line in summary(api, runs):
         say(line)
     return all_fitted(api, runs)
-
-
-def model_folder() -> Path:
-    """Where the base model lives."""
-    return environment.home() / "models" / MODEL

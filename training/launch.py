@@ -217,8 +217,8 @@ async def _save_model(
 
 
 def _model_folder(recipe: Recipe, home: Path) -> Path:
-    """After a download and a check, where the model is the hub's. Raises RecipeError."""
-    if not models.is_to_be_downloaded(recipe.model, home):
+    """Where it was not here, after a download or its lessons, and a check. Raises RecipeError."""
+    if not (models.is_to_be_downloaded(recipe.model, home) or models.is_to_be_made(recipe.model, home)):
         return models.find_model(recipe.model, home)
     with blame_field("model", models.ModelError):
         folder = fetch_model(recipe.model, home)

@@ -2,7 +2,8 @@
 
 `model:` of a recipe is the name of a folder in HEADROOM_HOME/models, a path, or an id of the Hugging Face hub
 (`org/name`, `org/name@revision`), which is kept in HEADROOM_HOME/models/org--name. What looks like an id is one,
-whatever lies in the folder where a program happens to run: a path from there begins with `./`.
+whatever lies in the folder where a program happens to run: a path from there begins with `./`. The tiny models of
+`training.lessons` and those of the hub need not be there before a run: its start makes or downloads what is missing.
 """
 
 import functools
@@ -17,7 +18,7 @@ from training.flops import WeightsError, count_parameters
 from training.lessons import LESSONS
 from training.whole_files import read_json
 
-BASE_MODEL = "tiny-arithmetic"  # made by `python -m training pretrain`
+BASE_MODEL = "tiny-arithmetic"
 # model_type of the language models that transformers has, which the server need not have; a test holds it to its own.
 FAMILIES = Path(__file__).parent / "families.txt"
 HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")
@@ -42,11 +43,9 @@ def available_models(home: Path) -> dict[str, Path]:
 def find_model(name: str, home: Path | None = None) -> Path:
     """The folder of a model given by name, path or id of the hub. Raises ModelError saying what there is."""
     home = home or default_home()
-    places = _places(name, home)
-    for place in places:
+    if place := _place(name, home):
         if os.path.isfile(place / "config.json"):  # unlike Path's, it takes any text for a name
             return place
-    for place in places:
         if os.path.isdir(place):
             raise ModelError(f"{place} has no config.json")
     known = available_models(home)
@@ -70,19 +69,26 @@ def hub_folder(name: str, home: Path) -> Path | None:
 
 def is_to_be_downloaded(name: str, home: Path | None = None) -> bool:
     """Whether the start of a run will download the model: an id of the hub that is not on this machine."""
-    is_here = any(os.path.isdir(place) for place in _places(name, home or default_home()))
-    return is_hub_id(name) and not is_here and not os.environ.get("HF_HUB_OFFLINE")
+    return is_hub_id(name) and not _is_here(name, home) and not os.environ.get("HF_HUB_OFFLINE")
 
 
-def _places(name: str, home: Path) -> list[Path]:
-    """Where a model may be, by its id of the hub, its path or its name."""
+def is_to_be_made(name: str, home: Path | None = None) -> bool:
+    """Whether the start of a run will teach the model: a tiny one that is not on this machine."""
+    return name in LESSONS and not _is_here(name, home)
+
+
+def _is_here(name: str, home: Path | None) -> bool:
+    place = _place(name, home or default_home())
+    return place is not None and os.path.isdir(place)
+
+
+def _place(name: str, home: Path) -> Path | None:
+    """Where a model may be, by its id of the hub, its path or its name; None where it is no name."""
     if (by_id := hub_folder(name, home)) is not None:
-        found = [by_id]
-    elif "/" in name:
-        found = [Path(name)]
-    else:
-        found = [home / "models" / name] if name not in (".", "..") else []
-    return [place.absolute() for place in found]
+        return by_id.absolute()
+    if "/" in name:
+        return Path(name).absolute()
+    return (home / "models" / name).absolute() if name not in (".", "..") else None
 
 
 def context_tokens(folder: Path) -> int:
@@ -126,6 +132,14 @@ def parameter_count(folder: Path) -> int | None:
         return None
 
 
+def check_context(name: str, context: int, least: int) -> None:
+    """Both in tokens. ModelError where the model's is shorter."""
+    if context < least:
+        raise ModelError(
+            f"{name} has a context of {context} tokens; the recipe needs {least} (prompt, thinking and answer)"
+        )
+
+
 def check_model(
     name: str, home: Path | None = None, *, min_context: int, chat_template: bool = False
 ) -> Path:
@@ -133,12 +147,7 @@ def check_model(
     known, or where tokenizer, end-of-sequence token, weights or (if asked for) chat template are missing. A pad token
     is not needed."""
     folder = find_model(name, home)
-    context = context_tokens(folder)
-    if context < min_context:
-        raise ModelError(
-            f"{name} has a context of {context} tokens; "
-            f"the recipe needs {min_context} (prompt, thinking and answer)"
-        )
+    check_context(name, context_tokens(folder), min_context)
     _refuse_unknown_family(folder)
     if not (folder / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has no tokenizer.json")

@@ -17,6 +17,7 @@ from headroom.system import gpu_bytes
 from training import memory, models, tasks
 from training.benchmarks import make_benchmark
 from training.engine_choice import EngineMissing, refuse_missing, refuse_rounded_head
+from training.lessons import LESSONS
 from training.misfits import misfits
 from training.plain_yaml import LOADER
 from training.schema import Recipe, Resources
@@ -167,11 +168,15 @@ def check_runnable(
 
 
 def _check_model(recipe: Recipe, home: Path | None) -> None:
-    """A model of the hub that is not here yet is downloaded, and checked, when the run starts."""
+    """A model of the hub, or a tiny one, that is not here yet is fetched, and checked, when the run starts."""
     if models.is_to_be_downloaded(recipe.model, home):
         return
     rollout = recipe.rollout
     with blame_field("model", models.ModelError):
+        if models.is_to_be_made(recipe.model, home):
+            context = LESSONS[recipe.model].context
+            models.check_context(recipe.model, context, rollout.max_sequence_tokens)
+            return
         folder = models.check_model(
             recipe.model, home, min_context=rollout.max_sequence_tokens, chat_template=rollout.chat_template
         )

@@ -30,20 +30,34 @@ DRAWN = """new Promise((drawn) => requestAnimationFrame(
     () => setTimeout(drawn, document.querySelector(".js-plotly-plot") ? 100 : 0, true)))"""
 # What a request is about to change is faded.
 STILL = "!document.querySelector('.htmx-request.busy')"
-# What axe does not look at: width, ids that stand twice, and names of ids that are nowhere.
+# What axe does not look at: width, ids that stand twice, names of ids that are nowhere, and charts without a table or
+# a sentence.
 STRUCTURE = """() => {
     const all = (chosen) => [...document.querySelectorAll(chosen)];
     const found = document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : [];
     const ids = all("[id]:not(svg *)").map((node) => node.id);
     for (const [at, id] of ids.entries()) if (ids.indexOf(id) !== at) found.push(`the id ${id} stands twice`);
-    for (const name of ["for", "list", "popovertarget", "aria-controls", "aria-describedby", "aria-labelledby"]) {
-        const named = all(`[${name}]:not([type=hidden])`).map((node) => node.getAttribute(name));
-        for (const id of named.join(" ").split(/\\s+/)) {
+    const names = "for list popovertarget aria-controls aria-describedby aria-details aria-labelledby";
+    for (const name of names.split(" ")) {
+        const wanted = all(`[${name}]:not([type=hidden])`).map((node) => node.getAttribute(name));
+        for (const id of wanted.join(" ").split(/\\s+/)) {
             if (id && !document.getElementById(id)) found.push(`${name}=${id} is nowhere`);
         }
     }
-    for (const { id } of all("body:not(.embedded) [role=img]:is(.chart, .tab-chart, .report-chart)")) {
-        if (!document.querySelector(`[data-chart="${id}"] [data-values]`)) found.push(`the chart ${id} has no table`);
+    const named = (node, name) => (node.getAttribute(name) ?? "").split(" ").map((id) => document.getElementById(id));
+    const charts = ".chart, .tab-chart, .report-chart, .drawn, .bars, .parallel, .timeline[role=group]";
+    // A panel of Diagnostics is enlarged for its table.
+    const small = ".minis:not(:has([title=Enlarge])), .mini:has(> svg[role=img]):not(.minis .mini)";
+    for (const node of all(`:is(${charts}, ${small}):not([hidden])`)) {
+        const name = `the chart ${node.id || node.className}`;
+        const own = document.querySelector(`[data-chart="${node.id}"] [data-values]`);
+        const tables = [own, ...named(node, "aria-details")];
+        const isTabled = tables.some((each) => each?.matches("[data-values], table, :has(table)"));
+        if (!isTabled) found.push(`${name} has no table`);
+        const labels = [...node.querySelectorAll("svg[role=img]")].map((each) => each.getAttribute("aria-label"));
+        const isSaid = node.matches(small) ? labels.every((each) => /\\d/.test(each))
+            : named(node, "aria-describedby").some((each) => /\\w/.test(each?.textContent));
+        if (!isSaid) found.push(`${name} has no sentence`);
     }
     return [...new Set(found)];
 }"""

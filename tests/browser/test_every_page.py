@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import IS_LONG, STRUCTURE, look, problems_of
+from tests.browser.test_inside_runs import store
 from tests.webapp.interfaces.pages.addresses import PAGES, WITHOUT_ACCOUNT, make_things
+from tests.webapp.interfaces.pages.run.test_samples import put, row
 
 LOOKED_AT_HERE = {"sign-in", "tokens"}
 MOST_ELEMENTS = {"api-docs": 15_000}  # folded away but for a line of each operation
@@ -42,6 +44,32 @@ def test_every_page_is_clean(page, new_page, user, make_run, published_curves):
             problems[name] = [*problems.get(name, []), *found]
 
     assert problems == {}
+
+
+def test_charts_within_pages_have_a_table_and_a_sentence(page, make_run):
+    run = make_run(30)
+    metrics = {
+        "system/node-a/host/cpu_fraction": 0.4, "perf/step_seconds": 60.0, "perf/trainer_idle": 0.3,
+        "perf/generate_seconds": 40.0, "downstream/gsm8k": 0.5,
+    }  # fmt: skip
+    store(run, [metrics] * 3)
+    for step in (10, 20):
+        put(run, step, [row("a", "six", step == 20)])
+    charts = {
+        "machines": ".minis",
+        "timeline": ".timeline svg",
+        "benchmarks": ".minis",
+        "forms": "#forms-chart",
+    }
+    places = {f"?tab={tab}": chart for tab, chart in charts.items()} | {"/samples?prompt=a": ".bars"}
+
+    found = {}
+    for place, chart in places.items():
+        page.goto(f"/runs/{run.pk}{place}")
+        expect(page.locator(chart).first).to_be_visible()
+        found[place] = page.evaluate(STRUCTURE)
+
+    assert {place: problems for place, problems in found.items() if problems} == {}
 
 
 @pytest.mark.parametrize("signed_in", [True, False], ids=["in the shell", "alone"])

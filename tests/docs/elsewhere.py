@@ -122,9 +122,6 @@ ELSEWHERE = {
         "tests/webapp/record/retention/test_services.py::test_the_command_cleans_up_now", '"clean_up"',
     ),
     "python manage.py launch_recipes --leave-one-out --size tiny --seeds 0 1 2": _SET,
-    ".venv/bin/python -m training pretrain": (
-        "tests/training/test_pretrain.py::test_model_is_complete_and_made_once", "pretrain(",
-    ),
     "python -m training run my-task.yaml --run-dir runs/my-task": (
         "tests/training/test_main.py::test_run_end_to_end", "--run-dir",
     ),

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import pytest
 
 from tests.fake_model import safetensors
 from tests.hub_server import HubHandler, nobodys_address, serving
+from training import model_hub
 from training.model_hub import fetch_model
-from training.models import ModelError, check_model
+from training.models import ModelError, check_model, is_to_be_made
 from training.recipe import RecipeError, apply_overrides, check_runnable, load_recipe
 
 INDEX = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
@@ -145,3 +147,40 @@ def test_launch_accepts_what_looks_like_an_id_of_the_hub(tmp_path: Path) -> None
     check_runnable(apply_overrides(recipe, {"model": "org/whole"}), tmp_path)
     with pytest.raises(RecipeError, match="model: no model named 'whole'"):
         check_runnable(apply_overrides(recipe, {"model": "whole"}), tmp_path)
+
+
+def test_a_tiny_model_is_made_once_by_whoever_starts_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, run = [], subprocess.run
+    monkeypatch.setattr(
+        model_hub.subprocess,
+        "run",
+        lambda command, **how: started.append(run([*command, "--steps", "1"], **how)) or started[-1],
+    )
+
+    assert is_to_be_made("tiny-arithmetic-0.1m", tmp_path)
+    folder = fetch_model("tiny-arithmetic-0.1m", tmp_path)
+
+    assert folder == check_model("tiny-arithmetic-0.1m", tmp_path, min_context=64)
+    assert not is_to_be_made("tiny-arithmetic-0.1m", tmp_path)
+    assert fetch_model("tiny-arithmetic-0.1m", tmp_path) == folder
+    assert len(started) == 1
+
+
+def test_a_tiny_model_that_cannot_be_made_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_hub.sys, "executable", "false")
+
+    with pytest.raises(ModelError, match="tiny-arithmetic could not be made"):
+        fetch_model("tiny-arithmetic", tmp_path)
+
+
+def test_launch_accepts_tiny_models_that_are_still_to_be_made(tmp_path: Path) -> None:
+    recipe = load_recipe("tiny/scalerl")
+    long = apply_overrides(recipe, {"rollout.max_thinking_tokens": 4000})
+
+    check_runnable(recipe, tmp_path)
+    with pytest.raises(RecipeError, match="model: tiny-arithmetic has a context of 192 tokens"):
+        check_runnable(long, tmp_path)

@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 from webapp.reporting.reports.selectors import Version
 from webapp.reporting.shares.drawing import Drawing
 from webapp.reporting.shares.picture import svg_of
+from webapp.reporting.shares.values import values_of
 
 OWN_LINK = re.compile(r'(<a [^>]*?href=")(/[^"]*")')
 STYLES = ("css/tokens.css", "css/report-file.css")
@@ -25,8 +26,9 @@ def html_of(version: Version, byline: Sequence[str], moment: datetime, base: str
     rows = []
     for part in version.parts:
         block = part.block
-        svg = svg_of(Drawing.from_json(block["drawing"])) if block and block["kind"] == "chart" else ""
-        rows.append({"html": absolute(part.html, base), "block": block, "svg": svg, "changed": part.changed})
+        drawing = Drawing.from_json(block["drawing"]) if block and block["kind"] == "chart" else None
+        chart = {"svg": svg_of(drawing), "values": values_of(drawing)} if drawing else {}
+        rows.append({"html": absolute(part.html, base), "block": block, "changed": part.changed, **chart})
     context = {"version": version, "rows": rows, "byline": byline, "moment": moment, "styles": styles()}
     return render_to_string("reports/file.html", context)
 

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from tests.launching import launched
 from tests.webapp.interfaces.pages.data import curve_records, record, stretch_times
 from tests.webapp.interfaces.pages.reading import text_of
 from webapp.interfaces.pages import overview as overviews
@@ -240,9 +241,10 @@ def test_seeds_without_an_identified_ceiling_are_not_counted_for_it(seeds, ident
     assert overviews.seeds_words({"seeds": seeds, "identified_seeds": identified}) == words
 
 
-def test_a_tiny_run_is_offered_with_what_it_needs(ada, project, model_folder):
-    ready = ada.get("/").content.decode()
+def test_a_tiny_run_needs_nothing_made_in_a_terminal(ada, project, user, model_folder):
     shutil.rmtree(model_folder)
+    asked = {"recipe": "tiny-scalerl", "task": "arithmetic", "model": "tiny-arithmetic", "seed": 0}
 
-    assert "Launch a tiny run" in ready and "pretrain" not in ready
-    assert "python -m training pretrain" in ada.get("/").content.decode()
+    assert "Launch a tiny run" in ada.get("/").content.decode()
+    run = launched(user=user, project=project, **asked, budget_hours=0.5)
+    assert run.state == "queued"

@@ -46,11 +46,13 @@ def _lines(matrix: Matrix) -> list[dict[str, Any]]:
     }
     for name in matrix.names:
         columns[name] = {row.step: row.scores[name] for row in matrix.rows if name in row.scores}
-    return [
-        {"name": name, "steps": list(by), "values": [score.value for score in by.values()]}
-        for name, by in columns.items()
-        if len(by) > 1
-    ]
+    return [_line(name, by) for name, by in columns.items() if len(by) > 1]
+
+
+def _line(name: str, by: Mapping[int, Score]) -> dict[str, Any]:
+    values, (first, *_, last) = [score.value for score in by.values()], by
+    label = f"{name} from {values[0]:.2f} at step {first:,} to {values[-1]:.2f} at step {last:,}"
+    return {"name": name, "steps": list(by), "values": values, "label": label}
 
 
 def asked_in(sent: Mapping[str, str]) -> EvaluationRequest:

@@ -16,6 +16,7 @@ from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.points import effective_points
 from webapp.record.runs.states import ENDED
+from webapp.reporting.shares.values import side_by_side
 from webapp.science.curves.answers import UNITS
 from webapp.science.curves.fitting import Question
 from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_METRIC, count
@@ -105,6 +106,11 @@ def preview(run: Run, meaning: Meaning) -> dict[str, Any]:
         "has_errors": any(row["stderr"] is not None for row in rows),
         "x": [row["x"] for row in rows],
         "values": [row["value"] for row in rows],
+        "table": side_by_side(
+            UNITS[axis].capitalize(),
+            [("Pass rate", {r["x"]: f"{r['value']:.3f}" for r in rows})],
+            [r["x"] for r in rows],
+        ),
     }
 
 

@@ -30,6 +30,7 @@ from webapp.record.samples.selectors import (
     rows_of,
     share_of,
 )
+from webapp.reporting.shares.values import Values, side_by_side
 
 MOST_SHOWN = 20_000  # characters of a response in a list
 AROUND = 200  # characters of what is the same before and after a difference
@@ -332,7 +333,16 @@ def _of_prompt(run: Run, kind: str, file: SampleFile, asked: SampleQuery) -> Con
         "moments": [_bar(moment, levels.get(moment.step), file.step) for moment in moments],
         "history_of": "Share of correct responses" if is_judged else "Mean reward",
         "history_says": _says([(moment.step, value) for moment, value in known], is_judged),
+        "history_values": _values(moments),
     }
+
+
+def _values(moments: Sequence[Moment]) -> Values:
+    said = [
+        ("Correct", {m.step: f"{100 * m.share:.0f} %" for m in moments if m.share is not None}),
+        ("Mean reward", {m.step: f"{m.reward:.3g}" for m in moments if m.reward is not None}),
+    ]
+    return side_by_side("Step", said, [m.step for m in moments])
 
 
 def _bar(moment: Moment, level: float | None, step: int) -> Context:
@@ -346,12 +356,14 @@ def _bar(moment: Moment, level: float | None, step: int) -> Context:
 
 
 def _says(known: Sequence[tuple[int, float]], is_judged: bool) -> str:
-    if len(known) < 2:
-        return "" if known else "No response to this prompt was judged."
+    if not known:
+        return "No response to this prompt was judged."
     (first, was), (last, now) = known[0], known[-1]
-    if not is_judged:
-        return f"From a mean reward of {was:.3g} at step {first:,} to {now:.3g} at step {last:,}."
-    return f"From {100 * was:.0f} % correct at step {first:,} to {100 * now:.0f} % at step {last:,}."
+    in_words = "{:.0%} correct" if is_judged else "a mean reward of {:.3g}"
+    was_said, now_said = (in_words.format(value).replace("%", " %") for value in (was, now))
+    if len(known) == 1:
+        return f"{now_said.capitalize()} at step {last:,}."
+    return f"From {was_said} at step {first:,} to {now_said} at step {last:,}."
 
 
 def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked: SampleQuery) -> Context:

@@ -30,6 +30,7 @@ from webapp.record.runs.timeline import (
 )
 from webapp.reporting.alarms import judge
 from webapp.reporting.alarms.models import Alarm
+from webapp.reporting.shares.values import Values, side_by_side
 
 STEPS = 20  # that a page draws
 WIDTH, ROW, GAP, MOST_ROWS = 1000, 14, 10, 12
@@ -71,7 +72,8 @@ def timeline_context(run: Run, query: QueryDict) -> dict[str, Any]:
         "lanes": [(lane, top + ROW) for lane, top in tops.items()],  # where their names stand
         "bars": _bars(found.spans, tops, began, length),
         "height": height,
-        "totals": totals(found),
+        "totals": (parts := totals(found)),
+        "says": says(parts),
         "span": _seconds(length),
         "earlier": found.first - 1 if found.first > 0 else None,
         "later": min(found.newest or 0, found.last + STEPS) if found.last < (found.newest or 0) else None,
@@ -83,7 +85,7 @@ def until_of(query: QueryDict) -> int | None:
     return whole_in(query.get("until", ""), 15)
 
 
-def totals(timeline: Timeline) -> list[dict[str, str]]:
+def totals(timeline: Timeline) -> list[dict[str, Any]]:
     """What each part took: of a step on average, and of the whole time."""
     length = _ends(timeline.spans)[1]
     steps = len({span.step for span in timeline.spans if span.lane != "Evaluation"}) or 1
@@ -97,9 +99,18 @@ def totals(timeline: Timeline) -> list[dict[str, str]]:
             "name": name,
             "a_step": _seconds(seconds / steps),
             "share": f"{100 * seconds / length:.0f} %",
+            "seconds": seconds,
         }
         for (lane, name), seconds in sorted(sums.items())
     ]
+
+
+def says(parts: Sequence[Mapping[str, Any]]) -> str:
+    """What took longest, and for how much of the time the trainer waited, where that is known."""
+    waits = [part for part in parts if part["name"] == WORDS["wait"]]
+    longest = max((part for part in parts if part not in waits), key=lambda part: part["seconds"])
+    said = [f"{longest['a_step']} of {longest['name']} a step is the longest part"]
+    return "; ".join(said + [f"the trainer waits for {part['share']} of the time" for part in waits]) + "."
 
 
 def _ends(spans: Sequence[Span]) -> tuple[float, float]:
@@ -197,11 +208,19 @@ def machines_context(run: Run, alarms: Sequence[Alarm], wanted: str) -> dict[str
     lines = lines_of(run, own)
     panels = [_panel(one, lines[one.metric], alarms) for one in own]
     parts = [
-        (_part_title(part), list(of_it)) for part, of_it in groupby(panels, key=lambda one: one.figure.part)
+        (_part_title(part), found := list(of_it), _values(found))
+        for part, of_it in groupby(panels, key=lambda one: one.figure.part)
     ]
     width = duration(timedelta(seconds=panels[0].line.width))
     missing = wanted if wanted and wanted not in nodes else ""
     return {"nodes": nodes, "node": node, "missing": missing, "parts": parts, "width": width}
+
+
+def _values(panels: Sequence[Panel]) -> Values:
+    """The lines of a part as a table over the run's clock."""
+    said = lambda one: [in_words(one.figure.what, value) for value in one.line.values]
+    columns = [(one.title, dict(zip(one.line.hours, said(one), strict=True))) for one in panels]
+    return side_by_side("Hours", columns, {at for one in panels for at in one.line.hours})
 
 
 def _part_title(part: str) -> str:

@@ -27,7 +27,6 @@ from django.utils.cache import patch_vary_headers
 from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 
-from training.models import BASE_MODEL, available_models, default_home
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.api.api import api
@@ -157,7 +156,6 @@ def overview(request: HttpRequest) -> HttpResponse:
     said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
     is_fragment = wants_fragment(request)
     said["may"] = may_of(request)
-    said["has_tiny_model"] = BASE_MODEL in available_models(default_home())
     said["troubles"] = cluster_now().troubles if is_fragment else []
     parts = {name: _part(name, said) for name in ("health", *PARTS)}
     digests = {name: _digest(name + html) for name, html in parts.items()}

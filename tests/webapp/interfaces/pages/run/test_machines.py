@@ -47,6 +47,8 @@ def test_machines_are_shown_by_node_and_part_in_words(ada, make_run):
     for words in ("50 %", "2 MiB/s", "GPU 0 busy", "93 %", "GPU 0 power", "312 W"):
         assert words in page
     assert '<option value="node-b">' in page and "25 %" not in page
+    assert '<th scope="col">GPU 0 busy</th><th scope="col">GPU 0 power</th>' in page
+    assert "<td>93 %</td><td>312 W</td>" in page  # its pictures as a table
     assert "25 %" in tab(ada, run, node="node-b")
     assert "gpu/0/utilization" in tab(ada, run, node="")  # of a client that names no machine
 
@@ -101,6 +103,7 @@ def test_the_timeline_is_a_drawing_a_table_and_a_file(ada, make_run):
     page = ada.get(f"/runs/{run.pk}", {"tab": "timeline"}, headers=HTMX).content.decode()
     trace = ada.get(f"/runs/{run.pk}/timeline.json")
 
+    assert "8 s of generation a step is the longest part; the trainer waits for " in page
     assert "step 30: waits for a batch, 4 s" in page and "<td>generation</td>" in page
     assert "attachment" in trace["Content-Disposition"]
     assert {event["name"] for event in json.loads(trace.content)["traceEvents"]} >= {

@@ -98,7 +98,7 @@ def test_one_prompt_over_the_steps_and_two_side_by_side(ada, make_run):
     put(other, 10, [row("a", "of another run", True)])
 
     page = page_of(ada, run, "?prompt=a&against=10")
-    assert "From 0 % correct at step 10 to 100 % at step 20." in page and "not this one" not in page
+    assert "From 0 % correct at step 10 to 100 % correct at step 20." in page and "not this one" not in page
     assert "<del>six</del><ins>seven</ins>" in page
     assert "of another run" in page_of(ada, run, f"?prompt=a&against={other.pk}:10")
     assert "has no eval samples of step 11" in page_of(ada, run, "?prompt=a&against=11")
@@ -146,7 +146,8 @@ def test_where_nothing_was_judged_a_prompts_history_is_its_rewards(ada, user, pr
     page = page_of(ada, run, "?prompt=a")
 
     assert "Mean reward by step" in page
-    assert "From a mean reward of -0.5 at step 10 to 1.5 at step 20." in page
+    assert "From a mean reward of -0.5 at step 10 to a mean reward of 1.5 at step 20." in page
+    assert "<tr><td>20</td><td>–</td><td>1.5</td></tr>" in page  # the bars as a table
     assert re.findall(r'<rect width="12" height="([\d.]+)"', page) == ["2.0", "28.0"]
 
 
