@@ -1,12 +1,13 @@
 // The tabs of the run page: which panel is open, when it is asked for again, and its forms. The address holds what the
 // panel shows; the panel is always asked for with the whole address, so that it answers the same question as the chart.
 import { followLog } from "./log.js";
+import { readAnew, showPanels } from "./panels.js";
 import { showCurrent } from "./strip.js";
 import { drawTabCharts } from "./tab_charts.js";
 
 const OF_RECORDS = new Set(["diagnostics", "machines", "timeline", "log", "attempts"]); // they change with every record
 const OF_FITS = new Set(["forms", "window", "history", "plan"]); // heavier: only when the fit or the question changes
-const OF_ONE_TAB = ["tab", "panel", "node", "until", "attempt", "q", "before", "all"];
+const OF_ONE_TAB = ["tab", "node", "until", "attempt", "q", "before", "all"];
 const LIVE_MS = 2_500;
 const SETTLED_MS = 400; // after the last step of a drag
 
@@ -18,8 +19,10 @@ export function followPanel({ ended, applyWindow, askTarget }) {
 
   function refreshIfOld() {
     const tab = openTab();
-    if (!OF_RECORDS.has(tab) || document.hidden || isBusy()) return;
+    if (!OF_RECORDS.has(tab) || document.hidden) return;
     if (tab === "log" ? ended() && !old : !old) return;
+    if (tab === "diagnostics" && !isPressed && readAnew()) { old = false; return; }
+    if (isBusy()) return;
     old = false;
     if (tab === "log") refreshLog();
     else refresh("panel");
@@ -156,8 +159,7 @@ async function followQueryLink(link) {
   const wanted = new URL(link.href).searchParams; // the rest of the link may be older than the page's question
   setQuery(Object.fromEntries(OF_ONE_TAB.map((name) => [name, wanted.get(name)])));
   await refresh("tabs");
-  const big = document.getElementById("big-panel");
-  (big ?? document.getElementById("panel")).focus({ preventScroll: true });
+  document.getElementById("panel").focus({ preventScroll: true });
   scrollTo(document.getElementById("tabs"), "start");
 }
 
@@ -197,6 +199,7 @@ function settle() {
   if (log && logAtEnd) log.scrollTop = log.scrollHeight;
   showOpenTab();
   drawTabCharts();
+  showPanels();
 }
 
 function showOpenTab() {

@@ -1,9 +1,9 @@
 // Charts inside the tabs of the run page: nodes that survive the swap of their panel (hx-preserve), drawn from the
 // payload that the newest fragment brought.
 import { CONFIG, SYMBOLS, baseLayout, keepTicks, line } from "./chart.js";
-import { colours, faded, withUnit } from "./format.js";
+import { colours, withUnit } from "./format.js";
 
-const CHARTS = { forms: formsChart, history: historyChart, metric: metricChart };
+const CHARTS = { forms: formsChart, history: historyChart };
 
 /** Draw every chart that the open tab has. */
 export function drawTabCharts() {
@@ -70,41 +70,6 @@ function historyChart({ x, known, open }, colour) {
   const ys = [...known.lo, ...known.hi, ...open.lo, ...open.hi];
   const [from, to] = [Math.min(...xs), Math.max(...xs)];
   return { traces, layout: baseLayout(colour, x, "log", [from * 0.8, to * 1.25], padded(ys)) };
-}
-
-function metricChart({ x, label, points, band, limits, alarming }, colour) {
-  const edge = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-  const traces = band ? [{ ...band.lo, ...edge }, { ...band.hi, ...edge, fill: "tonexty", fillcolor: faded(colour.c1, 0.18) }] : [];
-  traces.push({
-    x: points.x, y: points.y, mode: points.x.length < 3 ? "markers" : "lines", name: label, line: { color: colour.c1, width: 1.4 }, marker: { color: colour.c1 },
-    text: points.text, hovertemplate: "<b>%{text}</b><br>step %{x:,}<extra></extra>",
-  });
-  if (alarming.x.length) {
-    traces.push({ x: alarming.x, y: alarming.y, mode: "markers", name: "alarmed", marker: { symbol: "diamond", size: 8, color: colour.bad }, hovertemplate: "alarmed at step %{x:,}: <b>%{y:.4g}</b><extra></extra>" });
-  }
-  const ys = [...points.y, ...(band ? [...band.lo.y, ...band.hi.y] : []), ...alarming.y, ...limits.map((limit) => limit.value)];
-  const range = padded(ys, 0);
-  const layout = baseLayout(colour, x, "linear", [points.x[0] ?? 0, (points.x.at(-1) ?? 1) || 1], range);
-  layout.yaxis = { ...layout.yaxis, tickformat: "", exponentformat: "SI" };
-  layout.uirevision = label;
-  layout.shapes = limits.flatMap((limit) => limitShapes(limit, range, colour));
-  layout.annotations = limits.map((limit) => ({
-    xref: "x domain", x: 1, xanchor: "right", y: limit.value, yanchor: limit.upwards ? "bottom" : "top", showarrow: false,
-    text: limit.text, font: { size: 11, color: ink(limit, colour) },
-  }));
-  return { traces, layout };
-}
-
-const ink = (limit, colour) => (limit.level === "critical" ? colour.bad : colour.warn);
-
-/** The ground beyond a limit is tinted as far as the axis goes, and farther for who zooms out. */
-function limitShapes(limit, [lo, hi], colour) {
-  const far = limit.upwards ? hi + 10 * (hi - lo) : lo - 10 * (hi - lo);
-  const across = { xref: "x domain", x0: 0, x1: 1 };
-  return [
-    { ...across, type: "rect", y0: limit.value, y1: far, line: { width: 0 }, fillcolor: faded(ink(limit, colour), 0.07), layer: "below" },
-    { ...across, type: "line", y0: limit.value, y1: limit.value, line: { color: ink(limit, colour), width: 1, dash: limit.level === "critical" ? "solid" : "4px,3px" } },
-  ];
 }
 
 /** A little room around the values. */

@@ -64,7 +64,7 @@ def test_any_metrics_of_runs_and_of_recipes(page, chosen):
     expect(page.locator(".readout").first).to_contain_text(re.compile("seed .*: "))
     expect(page.locator("#panels .cursor[visibility=visible]")).to_have_count(7)
 
-    page.locator("#legend button").first.click()
+    page.locator("#panels-legend button").first.click()
     expect(page).to_have_url(re.compile("hide="))
     expect(page.locator("#panels path:not(.range)")).to_have_count(12)
     page.locator("#smooth").fill("0.6")
@@ -80,7 +80,7 @@ def test_any_metrics_of_runs_and_of_recipes(page, chosen):
     expect(saved).to_have_attribute("href", re.compile("smooth=0.6"))
     expect(page.locator("#choice [name=hide]")).to_have_count(1)
 
-    page.locator("#legend button").first.click()
+    page.locator("#panels-legend button").first.click()
     expect(page.locator("#choice [name=hide]")).to_have_count(0)
     page.get_by_role("link", name="Recipes", exact=True).last.click()
     expect(page.locator("#panels path.range").first).to_be_attached()
@@ -102,9 +102,11 @@ def test_a_part_of_the_axis_is_brushed_and_panels_have_a_table(page, chosen):
     lo, hi = (float(page.locator(f"#axis-{end}").input_value()) for end in ("lo", "hi"))
     assert 80 < lo < hi < 180
     expect(page.locator("#panels svg").first.locator("text").nth(2)).to_have_text(re.compile(f"^{int(lo)}"))
-    expect(page.get_by_role("link", name="Tokens")).not_to_have_attribute("href", re.compile("lo="))
+    expect(page.get_by_role("link", name="Curves", exact=True)).not_to_have_attribute(
+        "href", re.compile("lo=")
+    )
     page.locator("#panels-table summary").click()
-    rows = page.get_by_role("region", name="Newest values of the panels").get_by_role("row")
+    rows = page.get_by_role("region", name="Values at the ends of the lines").get_by_role("row")
     expect(rows).to_have_count(5)
     look(page, "compare-metrics-part")
 
@@ -116,6 +118,57 @@ def test_a_part_of_the_axis_is_brushed_and_panels_have_a_table(page, chosen):
     page.get_by_label("Axis from").fill("150")
     page.keyboard.press("Tab")
     expect(page).to_have_url(re.compile("lo=150"))
+
+
+def test_over_any_other_metric_steps_are_dots(page, chosen):
+    page.goto(f"/compare?{'&'.join(f'run={pk}' for pk in chosen)}&tab=metrics&m=train/entropy+train/kl&lo=9")
+    expect(page.locator("#panels .panel")).to_have_count(2)
+
+    page.locator("#panels-x").select_option("train/response_length")
+
+    expect(page).to_have_url(re.compile("x=train%2Fresponse_length(?!.*lo=)"))
+    expect(page.locator("#panels .panel").first.locator("path.dots")).to_have_count(4)
+    expect(page.locator("#panels .panel").nth(1)).to_contain_text("3 of 4 runs have no step with both.")
+    expect(page.locator("#panels svg").first).to_have_attribute(
+        "aria-label", re.compile("over train/response_length")
+    )
+    look(page, "compare-metrics-over-a-metric")
+    page.get_by_role("button", name="train/kl").first.click()
+    expect(page.locator("#panels .panel")).to_have_count(1)
+    page.reload()
+    expect(page.locator("#panels-x")).to_have_value("train/response_length")
+    page.locator("#panels-x").select_option("Wall clock")
+    expect(page.locator("#panels svg text").last).to_have_text(re.compile(r"\d h$"))
+    page.goto(f"/compare?run={chosen[0]}&tab=metrics&x=train/entropi")
+    expect(page.locator("#panels-words")).to_contain_text(
+        '“train/entropi”; did you mean "train/entropy"? These are over'
+    )
+
+
+def test_a_part_of_a_thinned_line_is_read_anew(page, make_run):
+    run = make_run(0)
+    store(run, [{"train/entropy": 1 / (1 + i % 50)} for i in range(4000)], first=0)
+    page.goto(f"/compare?run={run.pk}&tab=metrics&m=train/entropy")
+    line = page.locator("#panels path[data-group]")
+    points = lambda: len(re.findall("[ML]", line.get_attribute("d")))
+    expect(page.locator("#panels svg")).to_have_attribute("aria-label", re.compile("1 line between"))
+    whole = points()
+
+    svg = page.locator("#panels svg").bounding_box()
+    page.mouse.move(svg["x"] + 100, svg["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(svg["x"] + 150, svg["y"] + 60, steps=3)
+    with page.expect_response(re.compile(r"panels.*lo=\d+(\.\d+)?&hi=")):
+        page.mouse.up()
+    expect(page.get_by_role("button", name="Whole axis")).to_be_visible()
+    lo, hi = (float(page.locator(f"#axis-{end}").input_value()) for end in ("lo", "hi"))
+    page.wait_for_function("document.querySelectorAll('#panels path[data-group]').length === 1")
+    assert whole < 1000 and hi - lo < points() <= hi - lo + 4  # every step of it
+
+    with page.expect_response(lambda answer: "/panels" in answer.url and "lo=" not in answer.url):
+        page.locator("#panels svg").dblclick()
+    expect(page.locator("#axis-lo")).to_have_value("")
+    expect(page.get_by_role("button", name="Whole axis")).to_be_hidden()
 
 
 def test_metrics_that_no_run_reports_are_one_sentence(page, chosen):

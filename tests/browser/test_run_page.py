@@ -451,23 +451,32 @@ def test_the_plan_answers_a_target_and_refuses_a_bad_one_in_place(page, grown):
     expect(page.locator("#plan-target")).to_have_value("7")
 
 
-def test_a_panel_opens_as_a_chart_and_closes_again(page, grown):
+def test_the_diagnostics_are_panels_that_grow_with_the_run(page, grown):
     open_run(page, grown)
     page.get_by_role("button", name="Slope").click()
     expect(page.locator("#view-sentence")).to_be_visible()
+    panel = page.locator("#metric-train-truncation_rate")
+    expect(panel.locator("path[data-group]")).to_be_attached()
+    expect(panel.locator("g.limit")).to_have_count(1)
 
-    page.get_by_role("link", name="Truncation rate").click()
+    page.get_by_role("button", name="Truncation rate", exact=True).click()
 
-    page.wait_for_selector("#big-panel .main-svg")
-    expect(page.locator("#big-panel")).to_be_focused()
-    expect(page.locator("#big-panel")).to_contain_text("All 41 values, none left out.")
-    assert "panel=train%2Ftruncation_rate" in page.url and "view=slope" in page.url
+    expect(page.locator("#panels .panel")).to_have_count(1)
+    assert "panels-m=train%2Ftruncation_rate" in page.url and "view=slope" in page.url
     look(page, "run-panel")
     ingest.store_records(grown, [record(42, 8.2, {"train/truncation_rate": 0.05})])
-    expect(page.locator("#big-panel")).to_contain_text("All 42 values")
-    page.wait_for_function("document.querySelector('#big-panel [data-tab-chart]').data[0].x.length === 42")
-    page.get_by_role("link", name="Close").click()
-    expect(page.locator("#big-panel")).to_have_count(0)
+    expect(panel.locator(".latest")).to_have_text("5 %")
+    page.locator("#panels-x").select_option("Wall clock")
+    expect(page).to_have_url(re.compile("panels-x=wall_clock"))
+    ingest.store_records(grown, [record(43, 8.3, {"train/truncation_rate": 0.06})])
+    expect(panel.locator(".latest")).to_have_text("6 %")
+    page.get_by_role("button", name="Truncation rate", exact=True).click()
+    expect(page.locator("#panels .panel").nth(1)).to_be_visible()
+    look(page, "run-diagnostics")
+    page.get_by_role("link", name="Files", exact=True).click()
+    page.get_by_role("link", name="Diagnostics").click()
+    expect(page.locator("#panels-x")).to_have_value("wall_clock")
+    expect(panel.locator("path[data-group]")).to_be_attached()
 
 
 def test_the_log_is_filtered_while_it_grows(page, make_run):

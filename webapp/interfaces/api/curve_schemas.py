@@ -115,9 +115,10 @@ class ManySeriesOut(Exact):
 
 
 class PanelAxis(Exact):
-    key: Axis
+    key: str
     label: str
     short: str
+    is_metric: bool
 
 
 class PanelGroup(Exact):
@@ -161,6 +162,7 @@ class PanelsOut(Exact):
     runs: int
     matching: int = Field(description="Metrics that the patterns mean.")
     unmatched: list[str] = Field(description="Patterns that mean none.")
+    names: list[str] = Field(description="Metrics that the runs report, at most 1,000.")
     panels: list[PanelOut]
 
 

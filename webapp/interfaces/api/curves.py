@@ -1,6 +1,7 @@
 """Curves, series, fits, the run's figure, comparison and leaderboard."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -114,10 +115,13 @@ def _check_metric(run: Run, metric: str) -> None:
 )
 def get_panels(request: HttpRequest, query: Query[PanelsQuery]) -> HttpResponse:
     """Small multiples: of each metric that a pattern means a line for each run, or for each recipe the mean over its
-    runs with their range. Of a long series one point in 2^k is there, and none is moved; null is a break."""
+    runs with their range. Of a long series one point in 2^k is there, and none is moved; null is a break. 422 for an x
+    that is no axis and no metric of these runs."""
     wanted = known_runs(request, query.run)
     found = {run.pk: run for run in runs_of(project_of(request)).filter(pk__in=wanted)}
-    return JsonResponse(panels_of([found[pk] for pk in wanted], query.metric, x=query.x, by=query.by))
+    window = (-math.inf if query.lo is None else query.lo, math.inf if query.hi is None else query.hi)
+    runs = [found[pk] for pk in wanted]
+    return JsonResponse(panels_of(runs, query.metric, x=query.x, by=query.by, window=window))
 
 
 @router.get(

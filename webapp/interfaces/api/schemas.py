@@ -526,8 +526,19 @@ class PanelsQuery(Schema):
         description="Names, patterns with `*`, or parts of names; the usual ones, if nothing is said. The first "
         f"{MOST_PANELS} that are meant are answered.",
     )
-    x: Axis = "step"
+    x: str = Field(
+        "step",
+        max_length=250,
+        description="device_hours, flops, tokens, step; wall_clock: hours since the run's first record, pauses "
+        "included; or any metric that a run reports: pairs of the same step.",
+    )
     by: Literal["run", "recipe"] = "run"
+    lo: float | None = Field(
+        None, allow_inf_nan=False, description="Only from here on x, thinned anew, and one point before it."
+    )
+    hi: float | None = Field(
+        None, allow_inf_nan=False, description="Only up to here, and one point after it."
+    )
 
 
 class FitQuery(TableQuery):

@@ -87,6 +87,7 @@ urlpatterns = [
           "import-resume", Need(write=CONTRIBUTE, limit=HEAVY, takes_files=True)),
     route("runs/<slug:run_id>", run.page, "run", Need(VIEW)),
     route("runs/<slug:run_id>/figure", run.figure, "run-figure", Need(VIEW)),
+    route("runs/<slug:run_id>/panels", run.panels, "run-panels", Need(VIEW, limit=SEARCHES)),
     route("runs/<slug:run_id>/records.csv", run.records,
           "run-records-csv", Need(VIEW, limit=HEAVY), {"form": "csv"}),
     route("runs/<slug:run_id>/records.jsonl", run.records,

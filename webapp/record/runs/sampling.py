@@ -1,7 +1,6 @@
 """Series for charts: of every 2^k steps the last, the smallest and the largest value.
 
-What is needed to choose lies in the index `point_once` alone. Of small charts of long runs an eighth of the points is
-looked at, not all.
+What is needed to choose lies in the index `point_once` alone.
 
 How charts leave out points: some of every stretch of 2^k steps are kept, k the least for which there is room.
 
@@ -9,9 +8,8 @@ Wider stretches are unions of narrower ones, and k only grows with a series. So 
 earlier time since it was new: more data thins points out, and never moves one. Fits and exports read all points.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from django.db import connection
@@ -32,27 +30,7 @@ JOIN chosen ON chosen.run_id = wanted.run_id
 JOIN runs_point AS p ON p.series_id = chosen.id AND p.attempt = wanted.attempt AND p.seq = wanted.seq
 ORDER BY chosen.id, p.attempt, p.seq
 """  # nosec B608  # constants; values are parameters
-FEWEST_POINTS = MAX_POINTS // 8
 INDEXED_STRIDE = 8  # the index point_every_8 has the points of these steps alone
-# Of each series the newest point, and its length as far as it matters.
-_ENDS = f"""
-SELECT s.id, s.metric, newest.step, newest.value, (SELECT count(*) FROM (
-    SELECT 1 FROM runs_effective_point AS p WHERE p.series_id = s.id LIMIT {MAX_POINTS + 1}) AS counted)
-FROM runs_series AS s
-JOIN LATERAL (
-    SELECT p.step, p.value FROM runs_effective_point AS p WHERE p.series_id = s.id
-    ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
-) AS newest ON true
-WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
-"""  # nosec B608  # constants; values are parameters
-_THINNED = """
-SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
-WHERE p.series_id = ANY(%(long)s) AND {indexed} p.step %% %(stride)s = 0
-UNION ALL
-SELECT p.series_id, p.step, p.value, p.attempt, p.seq FROM runs_effective_point AS p
-WHERE p.series_id = ANY(%(short)s)
-ORDER BY step, attempt, seq
-"""
 
 
 @dataclass(frozen=True)
@@ -259,51 +237,3 @@ def _points(found: dict[str, _Found], metric: str) -> dict[str, list[CurvePoint]
         for run_id, *row in cursor.fetchall():
             points[run_id].append(CurvePoint(*row))
     return points
-
-
-@dataclass
-class Thinned:
-    """Steps and values of a series, ascending; its newest point is always the last."""
-
-    steps: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-
-
-def thinned_series(run: Run, metrics: Sequence[str]) -> tuple[dict[str, Thinned], int]:
-    """Metric -> every stride-th step and the newest, of those that the run reports; and the stride. Two queries.
-
-    The stride is the least power of two that leaves at most MAX_POINTS steps of the run, so that a point that is
-    shown never moves. Series of at most MAX_POINTS points are shown whole; for one of which so too little would
-    be left, points are chosen as for other charts, one query each.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_ENDS, {"run": run.pk, "metrics": list(metrics)})
-        if not (ends := cursor.fetchall()):
-            return {}, 1
-        stride = stride_for(max(step for _, _, step, _, _ in ends))
-        parameters: dict[str, Any] = {
-            "stride": stride,
-            "long": [series for series, *_, count in ends if count > MAX_POINTS],
-            "short": [series for series, *_, count in ends if count <= MAX_POINTS],
-        }
-        indexed = f"p.step %% {INDEXED_STRIDE} = 0 AND" if stride % INDEXED_STRIDE == 0 else ""
-        cursor.execute(_THINNED.format(indexed=indexed), parameters)
-        found: dict[int, Thinned] = {series: Thinned() for series, *_ in ends}
-        for series, step, value, _, _ in cursor.fetchall():
-            found[series].steps.append(step)
-            found[series].values.append(value)
-    lines = {}
-    for pk, metric, step, value, count in ends:
-        is_emptied = count > MAX_POINTS and len(found[pk].steps) < FEWEST_POINTS
-        line = lines[metric] = _sampled_line(run, metric) if is_emptied else found[pk]
-        if not line.steps or line.steps[-1] < step:
-            line.steps.append(step)
-            line.values.append(value)
-    return lines, stride
-
-
-def _sampled_line(run: Run, metric: str) -> Thinned:
-    """Of a series that few multiples of the stride are steps of: they count tokens, or are far apart."""
-    columns = columns_of_runs([run.pk], metric, points=MAX_POINTS)[run.pk]
-    steps, values = zip(*sorted(zip(columns.step, columns.value, strict=True)), strict=True)
-    return Thinned(list(steps), list(values))

@@ -7,7 +7,15 @@ from django.test.utils import CaptureQueriesContext
 
 from webapp.record.runs import lifecycle
 from webapp.record.runs.ingest import store_records
-from webapp.record.runs.panels import MOST_POINTS, gaps_of, lines_of, matching, metrics_of, stride_of
+from webapp.record.runs.panels import (
+    MOST_POINTS,
+    WALL_CLOCK,
+    gaps_of,
+    lines_of,
+    matching,
+    metrics_of,
+    newest_of,
+)
 
 NAMES = ["eval/pass_rate", "system/a/host/cpu_fraction", "train/entropy", "train/grad_norm", "train/[odd]"]
 
@@ -27,21 +35,6 @@ NAMES = ["eval/pass_rate", "system/a/host/cpu_fraction", "train/entropy", "train
 )
 def test_a_pattern_means_a_name_a_glob_or_a_part(patterns, found):
     assert matching(NAMES, patterns) == found
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "stride"),
-    [
-        ([0, 1], 59, 1),
-        ([0, 1], 60, 2),
-        ([0, 1], 10_000, 256),
-        ([0, 10], 1000, 20),
-        ([7], 7, 1),
-        ([5, 5], 100, 2),
-    ],
-)
-def test_a_stride_is_the_distance_of_two_steps_doubled(first, last, stride):
-    assert stride_of(first, last) == (stride, last)
 
 
 def report(run, make_record, steps, name="a", value=float):
@@ -75,13 +68,22 @@ def test_a_long_series_is_every_so_many_steps_and_never_moves(tracked, make_reco
 EMPTIED_AT_LEAST = 15
 
 
-def test_irregular_steps_are_thinned_as_other_charts_are(tracked, make_record):
-    report(tracked, make_record, [3 + 7919 * i + i % 3 for i in range(200)])
+@pytest.mark.parametrize(
+    "step_of",
+    [lambda i: 3 + 7919 * i + i % 3, lambda i: 50 * i + 1, lambda i: 30_000_019 * i, lambda i: 2 * i - 301],
+    ids=["irregular", "far apart", "tokens", "from below 0"],
+)
+def test_a_long_series_is_thinned_and_not_emptied(tracked, make_record, step_of):
+    records = [
+        make_record(i, {"a": float(step_of(i))}).model_copy(update={"step": step_of(i)}) for i in range(300)
+    ]
+    store_records(tracked, records)
 
     line = lines_of([tracked.pk], ["a"], "step")["a"][tracked.pk]
 
-    assert not line.whole and EMPTIED_AT_LEAST <= len(line.x) <= MOST_POINTS
-    assert np.all(np.diff(line.x) > 0)
+    assert not line.whole and EMPTIED_AT_LEAST <= len(line.x) <= MOST_POINTS + 1
+    assert np.all(np.diff(line.x) > 0) and (line.x == line.y).all()
+    assert newest_of(tracked, ["a", "b"]) == {"a": (step_of(299), step_of(299))}
 
 
 def test_superseded_points_are_left_out(launch_one, make_record):
@@ -112,8 +114,7 @@ def test_a_metric_of_one_run_and_none_at_all(tracked, launch_one, make_record):
     assert metrics_of([tracked.pk, other.pk]) == {"a": 1}
     found = lines_of([tracked.pk, other.pk], ["a", "b"], "step")
     assert list(found["a"]) == [tracked.pk] and found["b"] == {}
-    with pytest.raises(ValueError):
-        lines_of([tracked.pk], ["a"], "value); DROP TABLE")
+    assert lines_of([tracked.pk], ["a"], "value); DROP TABLE") == {"a": {}}  # a metric that it has not
 
 
 def test_queries_do_not_grow_with_metrics_or_runs(tracked, launch_one, make_record):
@@ -124,3 +125,77 @@ def test_queries_do_not_grow_with_metrics_or_runs(tracked, launch_one, make_reco
     with CaptureQueriesContext(connection) as captured:
         lines_of([run.pk for run in runs], ["a", "b", "c"], "step")
     assert len(captured) == 2
+
+
+@pytest.mark.parametrize("length", [30, 1000])
+def test_a_window_is_thinned_anew_with_one_point_beyond_each_end(tracked, make_record, length):
+    report(tracked, make_record, range(length))
+
+    line = lines_of([tracked.pk], ["a"], "step", (10.5, 20))["a"][tracked.pk]
+    over_hours = lines_of([tracked.pk], ["a"], "device_hours", (1.05, 2.0))["a"][tracked.pk]
+
+    assert line.x.tolist() == list(range(10, 22)) and line.whole
+    assert over_hours.y.tolist() == line.y.tolist()
+    assert lines_of([tracked.pk], ["a"], "step", (5000, 6000))["a"].get(tracked.pk) is None or length == 30
+
+
+def test_the_fewer_lines_the_more_points(tracked, make_record):
+    report(tracked, make_record, range(1000))
+
+    few, more = (lines_of([tracked.pk], ["a"], "step", most=most)["a"][tracked.pk] for most in (60, 240))
+
+    assert len(few.x) <= 60 < len(more.x) <= 241 and set(few.x) <= set(more.x)
+
+
+def test_the_wall_clock_begins_with_the_first_record(tracked, launch_one, make_record):
+    other = launch_one()
+    for run, hour in ((tracked, 3), (other, 7)):
+        records = [make_record(step, {} if step == 0 else {"a": float(step)}) for step in range(4)]
+        at = [f"2026-01-01T{hour:02}:{15 * step:02}:00+00:00" for step in range(4)]
+        store_records(
+            run, [one.model_copy(update={"time": time}) for one, time in zip(records, at, strict=True)]
+        )
+
+    lines = lines_of([tracked.pk, other.pk], ["a"], WALL_CLOCK)["a"]
+
+    assert [lines[run.pk].x.tolist() for run in (tracked, other)] == [pytest.approx([0.25, 0.5, 0.75])] * 2
+    cut = lines_of([tracked.pk], ["a"], WALL_CLOCK, (0.7, 1.0))["a"][tracked.pk]
+    assert cut.y.tolist() == [2, 3]
+
+
+def both(run, make_record, length, every, apart=1):
+    """`a` at every step, `b` = -step at every so many."""
+    rows = [
+        (step, {"a": float(step)} | ({"b": -float(step)} if step % every == 0 else {}))
+        for step in range(0, length * apart, apart)
+    ]
+    store_records(run, [make_record(step, row, seq=seq) for seq, (step, row) in enumerate(rows)])
+
+
+@pytest.mark.parametrize(("length", "every", "stride"), [(50, 5, 5), (2000, 10, 40), (2000, 1, 64)])
+def test_over_another_metric_are_pairs_of_the_same_step(
+    tracked, launch_one, make_record, length, every, stride
+):
+    both(tracked, make_record, length, every)
+    report(launch_one(), make_record, range(9))
+
+    lines = lines_of([tracked.pk], ["a"], "b")["a"]
+
+    line = lines[tracked.pk]
+    assert line.y.tolist() == sorted(line.y, reverse=True)[::1] and line.x.tolist() == [-y for y in line.y]
+    assert set(range(0, length - every, stride)) <= set(line.y.astype(int)) and len(line.y) <= MOST_POINTS + 1
+    assert line.whole == (length == 50)
+
+
+def test_pairs_of_irregular_steps_are_found_and_of_other_steps_are_none(tracked, launch_one, make_record):
+    steps = [3 + 7919 * i + i % 3 for i in range(200)]
+    records = [make_record(step, {"a": float(i), "b": 2.0 * i}, seq=i) for i, step in enumerate(steps)]
+    store_records(tracked, records)
+    other = launch_one()
+    store_records(other, [make_record(step, {"ab"[step % 2]: 1.0}) for step in range(300)])
+
+    lines = lines_of([tracked.pk, other.pk], ["a"], "b")["a"]
+
+    assert list(lines) == [tracked.pk] and not lines[tracked.pk].whole
+    assert EMPTIED_AT_LEAST <= len(lines[tracked.pk].x) <= MOST_POINTS
+    assert (lines[tracked.pk].x == 2 * lines[tracked.pk].y).all()

@@ -1,96 +1,148 @@
-"""The small multiples of the run page: which metrics, their latest values, and what is alarming.
+"""The diagnostics of a run: panels with what its alarms say of each metric, their thresholds and their points.
 
-All panels come from two queries. A panel shows every 2^k-th step, k the least that keeps it under MAX_POINTS, so
-that a point once drawn never moves: later it is kept or left out. The newest value of each metric and the alarming
-points are always drawn, so that no alarm hides between the steps (the page says so).
-
-One metric as a full chart, sampled in the database and saying so; and the names of those that have no panel.
+The newest value of each metric and the alarming points are always drawn over steps, so that no alarm hides between the
+points of a thinned line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
-from django.utils.text import slugify
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
-from webapp.interfaces.pages.marks import Limit
+from webapp.interfaces.pages.marks import Limit, alarm_mark
+from webapp.interfaces.pages.panels import panels_context, panels_payload, window_of
 from webapp.record.alarm_rules import Rule, rules
 from webapp.record.runs.models import Run
-from webapp.record.runs.points import CurvePoint
-from webapp.record.runs.sampling import LARGEST, LAST, SMALLEST, Sampled, sampled_points, thinned_series
-from webapp.record.runs.selectors import metric_names, stored_name
+from webapp.record.runs.panels import Window, newest_of
+from webapp.record.runs.selectors import metric_names
 from webapp.reporting.alarms import judge
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import most_severe
-from webapp.science.curves.words import amount, count
 
 NEAR = 0.5  # a limit is drawn from half of it on
+PREFIX = "panels-"  # of the panels' names in the address: the curve has an `x` and a `lo`, too
+MOST_PANELS = 24
 Payload = dict[str, Any]
-POINTS = 1000
-MOST_OTHERS = 1000  # names in the list; any can be asked for
+TITLES = {
+    "train/reward": "Training reward",
+    "train/truncation_rate": "Truncation rate",
+    "eval/truncation_rate": "Truncation, evaluations",
+    "train/entropy": "Entropy",
+    "train/grad_norm": "Gradient norm",
+    "train/ratio_max": "Largest ratio",
+    "train/ratio_min": "Smallest ratio",
+    "train/ratio_clip_fraction": "Clipped ratios",
+    "train/mismatch_logp_mean": "Log-prob gap",
+    "train/mismatch_logp_max": "Log-prob gap, max",
+    "train/kl": "KL",
+    "train/kl_reference": "KL to the start",
+    "train/response_length": "Response length",
+    "train/effective_batch": "Effective batch",
+    "train/verifier_failure_rate": "Verifier failures",
+    "eval/verifier_failure_rate": "Verifier failures, evaluations",
+    "train/staleness_mean": "Staleness, mean",
+    "train/staleness_max": "Staleness, max",
+    "train/token_staleness_mean": "Staleness of tokens, mean",
+    "perf/tokens_per_second": "Tokens per second",
+    "perf/generator_idle": "Generator idle",
+    "perf/trainer_idle": "Trainer idle",
+}
+
+
+def diagnostics_context(run: Run, query: QueryDict) -> Payload:
+    """What the tab has before its script asks for the panels; none where nothing is reported."""
+    names = metric_names(run)
+    url = reverse("run-panels", args=[run.pk])
+    return {
+        "panels": panels_context(query, url, PREFIX) if names else None,
+        "most_metrics": run.project.max_metrics if len(names) >= run.project.max_metrics else None,
+    }
+
+
+def diagnostics_payload(run: Run, alarms: Sequence[Alarm], query: QueryDict) -> Payload:
+    """The panels of the run, those of TITLES where the query names none, with what its alarms say of each."""
+    payload = panels_payload([run], query, PREFIX, usual=tuple(TITLES), most=MOST_PANELS)
+    newest = newest_of(run, [panel["metric"] for panel in payload["panels"]])
+    over_steps = payload["x"]["key"] == "step"
+    for panel in payload["panels"]:
+        own = [alarm for alarm in alarms if alarm.metric == panel["metric"]]
+        step, value = newest[panel["metric"]]
+        marks = (
+            sorted({(at, y) for alarm in own for at, y in alarm.marks if y is not None}) if over_steps else []
+        )
+        for line in panel["lines"] if over_steps else ():
+            _draw_also(line, [*marks, (step, value)], window_of(query, PREFIX))
+        values = [y for line in panel["lines"] for y in line["y"] if y is not None] or [value]
+        panel |= _judged(panel, Judged(panel["metric"], own, value, values)) | {"marks": marks}
+    return payload
+
+
+def _draw_also(line: Payload, points: Sequence[tuple[float, float]], window: Window) -> None:
+    """Put points that the stride left out into a line over steps."""
+    drawn = set(line["x"])
+    more = [(x, y) for x, y in dict(points).items() if x not in drawn and window[0] <= x <= window[1]]
+    if more:
+        line["x"], line["y"] = zip(
+            *sorted([*zip(line["x"], line["y"], strict=True), *more], key=itemgetter(0)), strict=True
+        )
+
+
+def _judged(panel: Payload, judged: "Judged") -> Payload:
+    """What is said of a panel: its title, newest value and alarm, and the limits that are drawn."""
+    until = f"Alarmed until step {judged.alarmed_until:,}." if judged.alarmed_until is not None else ""
+    return {
+        "id": f"metric-{panel['metric'].replace('/', '-')}",
+        "title": TITLES.get(panel["metric"]),
+        "label": judged.label,
+        "said_html": judged.said,
+        "note": f"{until} {panel['note']}".strip(),
+        "limits": [
+            {
+                "value": limit.value,
+                "upwards": limit.upwards,
+                "level": str(limit.level),
+                "text": judged.words(limit),
+            }
+            for limit in judged.limits
+        ],
+    }
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A metric as a panel."""
+class Judged:
+    """What the alarms of a metric say beside its values: the newest, and those that are drawn."""
 
-    name: str
-    title: str
-
-    @property
-    def slug(self) -> str:
-        """Its panel's id on the page."""
-        return self.name.replace("/", "-")
-
-
-METRICS = (
-    Metric("train/reward", "Training reward"),
-    Metric("train/truncation_rate", "Truncation rate"),
-    Metric("eval/truncation_rate", "Truncation, evaluations"),
-    Metric("train/entropy", "Entropy"),
-    Metric("train/grad_norm", "Gradient norm"),
-    Metric("train/ratio_max", "Largest ratio"),
-    Metric("train/ratio_min", "Smallest ratio"),
-    Metric("train/ratio_clip_fraction", "Clipped ratios"),
-    Metric("train/mismatch_logp_mean", "Log-prob gap"),
-    Metric("train/mismatch_logp_max", "Log-prob gap, max"),
-    Metric("train/kl", "KL"),
-    Metric("train/kl_reference", "KL to the start"),
-    Metric("train/response_length", "Response length"),
-    Metric("train/effective_batch", "Effective batch"),
-    Metric("train/verifier_failure_rate", "Verifier failures"),
-    Metric("eval/verifier_failure_rate", "Verifier failures, evaluations"),
-    Metric("train/staleness_mean", "Staleness, mean"),
-    Metric("train/staleness_max", "Staleness, max"),
-    Metric("train/token_staleness_mean", "Staleness of tokens, mean"),
-    Metric("perf/tokens_per_second", "Tokens per second"),
-    Metric("perf/generator_idle", "Generator idle"),
-    Metric("perf/trainer_idle", "Trainer idle"),
-)
-
-
-@dataclass
-class Panel:
-    """One small multiple."""
-
-    metric: Metric
-    alarms: list[Alarm] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    stride: int = 1
+    metric: str
+    alarms: Sequence[Alarm]
+    newest: float
+    values: Sequence[float]
 
     @property
     def latest(self) -> str:
         """The newest value with three significant digits; "not finite" where that is what was reported last."""
         is_finite = not any(alarm.active and alarm.threshold is None for alarm in self.alarms)
-        return judge.number(self.metric.name, self.values[-1] if is_finite else None)
+        return judge.number(self.metric, self.newest if is_finite else None)
 
     @property
     def label(self) -> str:
         """What the picture shows, for readers who do not see it."""
         said = "".join(f"; {alarm.level}" for alarm in self.alarms if alarm.active)
-        steps = f"over steps {self.steps[0]} to {self.steps[-1]}"
-        return f"{self.metric.title} {steps}, latest {self.latest}{said}"
+        return f"{TITLES.get(self.metric, self.metric)}, latest {self.latest}{said},"
+
+    @property
+    def said(self) -> SafeString:
+        """The newest value, as a mark where it alarms."""
+        if (alarm := self.alarming) is None:
+            return format_html('<span class="small muted">{}</span>', self.latest)
+        return format_html(
+            '<span class="small pill {}" data-alarm="{}">{}{} {}</span>',
+            alarm.level, self.metric, alarm_mark(alarm.level), alarm.level, self.latest,
+        )  # fmt: skip
 
     @property
     def alarming(self) -> Alarm | None:
@@ -105,9 +157,9 @@ class Panel:
     @property
     def limits(self) -> list[Limit]:
         """The thresholds in sight: of its alarms, those that the values are near, and the first of any rate."""
-        own = [rule for rule in rules() if rule.metric == self.metric.name]
+        own = [rule for rule in rules() if rule.metric == self.metric]
         known = {alarm.rule: alarm.threshold for alarm in self.alarms}
-        always = {own[0].name} if own and judge.is_share(self.metric.name) else set()
+        always = {own[0].name} if own and judge.is_share(self.metric) else set()
         limits = [
             (rule, known.get(rule.name, None if rule.comparison.relative else rule.threshold)) for rule in own
         ]
@@ -117,125 +169,12 @@ class Panel:
             if limit is not None and (rule.name in known.keys() | always or self._is_near(rule, limit))
         ]
 
+    def words(self, limit: Limit) -> str:
+        """From where on a limit alarms."""
+        way = "from" if limit.upwards else "down from"
+        return f"{limit.level} {way} {judge.number(self.metric, limit.value)}"
+
     def _is_near(self, rule: Rule, limit: float) -> bool:
         if rule.comparison.upwards:
             return max(self.values) >= NEAR * limit
         return 0 < min(self.values) <= limit / NEAR
-
-    @property
-    def dots(self) -> list[tuple[int, float]]:
-        """The alarming points that must be seen, whatever the stride."""
-        return sorted(
-            {(step, value) for alarm in self.alarms for step, value in alarm.marks if value is not None}
-        )
-
-    def draw_alarming(self) -> None:
-        """Put the alarming points that the stride left out into the line."""
-        drawn = set(self.steps)
-        if extra := [(step, value) for step, value in self.dots if step not in drawn]:
-            line = sorted([*zip(self.steps, self.values, strict=True), *extra], key=lambda point: point[0])
-            self.steps, self.values = [step for step, _ in line], [value for _, value in line]
-
-
-def panels(run: Run, alarms: Sequence[Alarm] = ()) -> list[Panel]:
-    """Panels of the metrics that the run reports, in the order of METRICS, with the alarms of each."""
-    lines, stride = thinned_series(run, [metric.name for metric in METRICS])
-    shown = [
-        Panel(metric, [a for a in alarms if a.metric == metric.name], line.steps, line.values, stride)
-        for metric in METRICS
-        if (line := lines.get(metric.name)) is not None
-    ]
-    for panel in shown:
-        panel.draw_alarming()
-    return shown
-
-
-TITLES = {metric.name: metric.title for metric in METRICS}
-
-
-def diagnostics_context(run: Run, panels: Sequence[Panel], wanted: str) -> Payload:
-    """The panels, the run's other metrics, and the one that is `wanted` enlarged (or why it cannot be)."""
-    names = metric_names(run)
-    others = [name for name in names if name not in TITLES and not name.endswith("_stderr")]
-    context: Payload = {
-        "panels": panels,
-        "others": others[:MOST_OTHERS],
-        "more_others": len(others) > MOST_OTHERS,
-    }
-    if len(names) >= run.project.max_metrics:
-        context["most_metrics"] = run.project.max_metrics
-    if not wanted:
-        return context
-    if (found := stored_name(run, wanted)) is None:
-        return context | {"missing": wanted}
-    wanted = found
-    panel = next((panel for panel in panels if panel.metric.name == wanted), None)
-    return context | {"big": enlarged(wanted, sampled_points(run, wanted, "step", POINTS), panel)}
-
-
-def enlarged(name: str, sample: Sampled, panel: Panel | None) -> Payload:
-    """A metric's chart over steps: its points, the limits of its alarms, and what alarmed whatever the sampling."""
-    latest = sample.points[-1].value if sample.points else None
-    line = _those(sample, LAST)
-    return {
-        "name": name,
-        "slug": slugify(name),
-        "title": TITLES.get(name, name),
-        "latest": panel.latest if panel else judge.number(name, latest),
-        "caption": caption(sample),
-        "chart": {
-            "kind": "metric",
-            "x": {"key": "step", "label": "Steps", "short": "steps"},
-            "label": TITLES.get(name, name),
-            "points": {
-                "x": [point.step for point in line],
-                "y": [point.value for point in line],
-                "text": [_hover(name, point.value, point.device_hours) for point in line],
-            },
-            "band": band(sample),
-            "limits": [
-                {
-                    "value": limit.value,
-                    "upwards": limit.upwards,
-                    "level": str(limit.level),
-                    "text": f"{limit.level} {'from' if limit.upwards else 'down from'} "
-                    f"{judge.number(name, limit.value)}",
-                }
-                for limit in (panel.limits if panel else [])
-            ],
-            "alarming": {
-                "x": [step for step, _ in panel.dots] if panel else [],
-                "y": [value for _, value in panel.dots] if panel else [],
-            },
-        },
-    }
-
-
-def band(sample: Sampled) -> Payload | None:
-    """Smallest and largest values between the points of the line, at their steps; None for a whole series."""
-    if not sample.sampled:
-        return None
-    return {
-        name: {"x": [point.step for point in ends], "y": [point.value for point in ends]}
-        for name, ends in (("lo", _those(sample, SMALLEST)), ("hi", _those(sample, LARGEST)))
-    }
-
-
-def _those(sample: Sampled, role: int) -> list[CurvePoint]:
-    """Points of a role; all of a whole series."""
-    if not sample.roles:
-        return sample.points
-    return [point for point, its in zip(sample.points, sample.roles, strict=True) if its & role]
-
-
-def caption(sample: Sampled) -> str:
-    """How many points are drawn of how many, and how they were chosen."""
-    if not sample.sampled:
-        return f"All {count(sample.total, 'value')}, none left out."
-    shown = f"{len(sample.points):,} of {sample.total:,} values: {sample.method}"
-    return f"{shown}; the line has the last ones, the band the others. Fits and exports read every one."
-
-
-def _hover(name: str, value: float, hours: float | None) -> str:
-    at = "" if hours is None else f", {amount(hours)} device-hours"
-    return f"{judge.number(name, value)}{at}"

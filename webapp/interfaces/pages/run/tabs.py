@@ -17,7 +17,7 @@ from webapp.base.formats import whole_in
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.marks import shared_scale
-from webapp.interfaces.pages.run import attempts, diagnostics
+from webapp.interfaces.pages.run import attempts
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.benchmarks import benchmarks_context
 from webapp.interfaces.pages.run.diagnostics import diagnostics_context
@@ -97,11 +97,6 @@ class TabRequest:
 def tab_context(name: str, tab: TabRequest) -> Context:
     """The context of one tab's template."""
     return CONTEXTS[name](tab)
-
-
-def _diagnostics(tab: TabRequest) -> Context:
-    panels = diagnostics.panels(tab.run, tab.alarms)
-    return diagnostics_context(tab.run, panels, tab.query.get("panel", ""))
 
 
 def _machines(tab: TabRequest) -> Context:
@@ -230,7 +225,7 @@ def _attempts(tab: TabRequest) -> Context:
 
 
 CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
-    "diagnostics": _diagnostics,
+    "diagnostics": lambda asked: diagnostics_context(asked.run, asked.query),
     "machines": _machines,
     "timeline": _timeline,
     "benchmarks": lambda asked: benchmarks_context(asked.run),

@@ -1,6 +1,5 @@
 """Runs, recipes and published curves side by side. All of the choice is in the URL."""
 
-import math
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,10 +14,10 @@ from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.configuration import config_table
 from webapp.interfaces.pages.marks import tie_stripes
+from webapp.interfaces.pages.panels import FIELDS, panels_context, panels_payload
 from webapp.interfaces.pages.settings_plot import CEILING, settings_plot
 from webapp.record.recipes.selectors import revisions_with_runs
 from webapp.record.runs.bounds import label_of
-from webapp.record.runs.panels import metrics_of
 from webapp.record.runs.selectors import RunFilters, runs_of
 from webapp.record.savedviews.models import SavedView
 from webapp.record.savedviews.selectors import layouts_of
@@ -27,7 +26,6 @@ from webapp.science.curves.comparison import odds
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
 from webapp.science.curves.comparison.entries import BY, MOST_RUNS, Choice, Entry, choose
-from webapp.science.curves.comparison.panels import MOST_PATTERNS, panels_of
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
@@ -37,11 +35,6 @@ CHIPS_UP_TO = 8
 FOUND_RUNS, FOUND_RECIPES, FOUND_CURVES = 12, 6, 4
 LONGEST_SEARCH = 200
 MOST_COMPUTE = 1e30  # of a budget, in any unit
-WIDTHS = {"1": "One column", "2": "Two", "3": "Three"}  # of panels
-MOST_NAMES = 300  # of metrics that the page lists
-LONGEST_PATTERNS = 2000
-ENDS = {"lo": "Axis from", "hi": "Axis to"}  # of the query: the part of the axis that is drawn
-FIELDS = ("m", "smooth", *ENDS)  # that the form of the panels has
 LAYOUT = ("m", "x", "by", "cols", "smooth")  # of the query: what a saved layout has
 
 
@@ -61,7 +54,9 @@ def compare(request: HttpRequest) -> HttpResponse:
         "axes": AXES,
     }
     if shell["tab"] == "metrics":
-        return render(request, "compare_metrics.html", shell | _metrics(request, choice))
+        panels = panels_context(request.GET, reverse("compare-panels"))
+        context = {"panels": panels, "by": asked["by"], "choices": BY, "layouts": _layouts(request)}
+        return render(request, "compare_metrics.html", shell | context)
     if shell["tab"] == "settings":
         return render(request, "compare_settings.html", shell | _settings(request, choice, asked["x"]))
     entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
@@ -79,26 +74,9 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "compare.html", context | _odds(entries, asked["x"], budget))
 
 
-def _metrics(request: HttpRequest, choice: Choice) -> dict[str, Any]:
-    """What the page of any metrics has before its script asks for the panels."""
-    asked = _asked_panels(request)
-    names = list(metrics_of(run.pk for run in choice.runs)) if choice.runs else []
-    return asked | {
-        "names": names[:MOST_NAMES],
-        "more_names": max(0, len(names) - MOST_NAMES),
-        "choices": BY,
-        "widths": WIDTHS,
-        "cols": request.GET.get("cols") if request.GET.get("cols") in WIDTHS else "3",
-        "smooth": _smoothing(request),
-        "ends": [(name, title, _end(request, name)) for name, title in ENDS.items()],
-        "fields": FIELDS,
-        "layouts": _layouts(request),
-    }
-
-
 def _layouts(request: HttpRequest) -> list[tuple[SavedView, str, bool]]:
     """(saved layout, the address that shows the chosen runs in it, whether they are shown so). One query."""
-    rest = {name: request.GET.getlist(name) for name in request.GET if name not in (*LAYOUT, *ENDS, "hide")}
+    rest = {name: request.GET.getlist(name) for name in request.GET if name not in (*LAYOUT, *FIELDS, "hide")}
     now = layout_of(request.GET)
     return [
         (one, urlencode(rest, doseq=True) + f"&{one.layout}", one.layout == now)
@@ -162,39 +140,10 @@ def _settings(request: HttpRequest, choice: Choice, x: str) -> dict[str, Any]:
     }
 
 
-def _asked_panels(request: HttpRequest) -> dict[str, Any]:
-    """Patterns, axis and grouping of the query, each one that exists."""
-    x, by = request.GET.get("x", ""), _asked(request)["by"]
-    text = request.GET.get("m", "")[:LONGEST_PATTERNS]
-    return {
-        "patterns": text.replace(",", " ").split()[:MOST_PATTERNS],
-        "x": x if x in AXES else "step",
-        "by": by,
-    }
-
-
-def _smoothing(request: HttpRequest) -> str:
-    """The weight of what came before, from 0 to 0.95."""
-    try:
-        weight = float(request.GET.get("smooth", "0"))
-    except ValueError:
-        return "0"
-    return f"{weight:g}" if 0 <= weight <= 0.95 else "0"
-
-
-def _end(request: HttpRequest, name: str) -> str:
-    """A finite number as it was typed, else nothing."""
-    text = request.GET.get(name, "").strip()[:30]
-    try:
-        return text if math.isfinite(float(text)) else ""
-    except ValueError:
-        return ""
-
-
 def compare_panels(request: HttpRequest) -> JsonResponse:
     """The panels of the chosen runs: what the page of any metrics draws."""
     runs = _choice(request).runs
-    return JsonResponse(panels_of(runs, **_asked_panels(request)))
+    return JsonResponse(panels_payload(runs, request.GET, by=_asked(request)["by"]))
 
 
 def compare_odds(request: HttpRequest) -> HttpResponse:
@@ -273,8 +222,8 @@ def _asked(request: HttpRequest) -> dict[str, str]:
 
 def _kept(request: HttpRequest, asked: dict[str, str]) -> list[tuple[str, str]]:
     """What the form of the choice sends along besides the choice."""
-    said = [(name, asked[name]) for name in ("x", "view", "by") if request.GET.get(name)]
-    as_they_are = ("scale", "hide", "tab", "cols", "sx", "sy", *FIELDS)
+    said = [(name, asked[name]) for name in ("view", "by") if request.GET.get(name)]
+    as_they_are = ("scale", "hide", "tab", "sx", "sy", *FIELDS)
     return said + [(name, value) for name in as_they_are for value in request.GET.getlist(name) if value]
 
 

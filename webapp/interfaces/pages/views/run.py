@@ -39,6 +39,7 @@ from webapp.interfaces.pages.run import samples
 from webapp.interfaces.pages.run import tabs as forecast_page
 from webapp.interfaces.pages.run.attempts import before_resuming, last_words, since
 from webapp.interfaces.pages.run.benchmarks import ASKED, asked_in
+from webapp.interfaces.pages.run.diagnostics import diagnostics_payload
 from webapp.interfaces.pages.run.meaning import changes_in
 from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
 from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
@@ -203,6 +204,12 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
     except BadQuestion as error:
         body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
         return JsonResponse(body, status=400)
+
+
+def panels(request: HttpRequest, run_id: str) -> JsonResponse:
+    """The panels of the run's diagnostics: what their script draws."""
+    run = get_run(request, run_id)
+    return JsonResponse(diagnostics_payload(run, current_alarms(run), request.GET))
 
 
 def log(request: HttpRequest, run_id: str, attempt: int) -> StreamingHttpResponse:

@@ -7,15 +7,30 @@ from typing import Any
 
 import numpy as np
 
+from webapp.base.errors import MOST_OF_PATH, InvalidInput
 from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
+from webapp.record.runs.filtering.parsing import nearest
 from webapp.record.runs.models import Run
-from webapp.record.runs.panels import MOST_POINTS, Line, gaps_of, lines_of, matching, metrics_of
+from webapp.record.runs.panels import (
+    EVERYWHERE,
+    MOST_POINTS,
+    WALL_CLOCK,
+    Line,
+    Window,
+    gaps_of,
+    lines_of,
+    matching,
+    metrics_of,
+)
 from webapp.science.curves import words
-from webapp.science.curves.words import AXES
+from webapp.science.curves.words import AXES, Axis
 
 Payload = dict[str, Any]
+OVER = AXES | {WALL_CLOCK: Axis(WALL_CLOCK, "Wall clock", "h", "hours since the first record")}
 MOST_PANELS = 12
+MOST_DRAWN, MOST_OF_A_LINE = 6000, 960  # points, where that is more than MOST_POINTS of each line
 MOST_PATTERNS = 20
+MOST_NAMES = 1000  # that are told
 DIGITS, DIGITS_OF_X = 5, 8  # of the largest value of a line
 FEWEST_LINES = 8  # of which one can lie apart from the others
 FENCES = 3.0  # of the distance between the quartiles, beyond them: Tukey's outer fences
@@ -30,28 +45,61 @@ USUAL = (
 
 
 def panels_of(
-    runs: Sequence[Run], patterns: Sequence[str] = (), *, x: str = "step", by: str = "run"
+    runs: Sequence[Run],
+    patterns: Sequence[str] = (),
+    *,
+    x: str = "step",
+    by: str = "run",
+    window: Window = EVERYWHERE,
+    usual: Sequence[str] = USUAL,
+    most: int = MOST_PANELS,
 ) -> Payload:
-    """The panels of the metrics that the patterns mean. `series` are the owners of lines, each of one of the `groups`,
-    recipes, in the order of their first runs. Raises ValueError for no axis."""
+    """The panels of the metrics that the patterns mean, over an axis of OVER or any other metric, or over a window of
+    it. `series` are the owners of lines, each of one of the `groups`, recipes, in the order of their first runs. Raises
+    InvalidInput for an axis that there is not."""
     names = metrics_of(run.pk for run in runs)
-    usual = [name for name in USUAL if name in names] or matching(names, ["*"])
-    meant = matching(names, patterns) if patterns else usual
-    shown, ids = meant[:MOST_PANELS], [run.pk for run in runs]
-    lines, gaps = lines_of(ids, shown, x), gaps_of(ids, shown, x)
+    axis = axis_of(x, names)
+    shown_first = [name for name in usual if name in names] or matching(names, ["*"])
+    meant = matching(names, patterns) if patterns else shown_first
+    shown, ids = meant[:most], [run.pk for run in runs]
+    lines = lines_of(ids, shown, x, window, _room(sum(names[name] for name in shown)))
+    gaps = gaps_of(ids, shown, x) if x in OVER else {}
+    if window != EVERYWHERE:
+        gaps = {owner: at[(at >= window[0]) & (at <= window[1])] for owner, at in gaps.items()}
     groups = _groups(runs)
     owners = groups if by == "recipe" else [(label_of(run), [run]) for run in runs]
     places = {run.pk: place for place, (_, members) in enumerate(groups) for run in members}
     return {
-        "x": {"key": x, "label": AXES[x].label, "short": AXES[x].short},
+        "x": {"key": x, "label": axis.label, "short": axis.short, "is_metric": x not in OVER},
         "by": by,
         "groups": [{"label": label, "runs": len(members)} for label, members in groups],
         "series": [{"label": label, "group": places[members[0].pk]} for label, members in owners],
         "runs": len(runs),
         "matching": len(meant),
         "unmatched": [one for one in patterns if not matching(names, [one])],
-        "panels": [_panel(metric, lines[metric], gaps, owners) for metric in shown],
+        "names": list(names)[:MOST_NAMES],
+        "panels": [_panel(metric, lines[metric], gaps, owners, axis) for metric in shown],
     }
+
+
+def axis_of(x: str, names: Mapping[str, int]) -> Axis:
+    """An axis of OVER, or a metric that any of the runs reports. Raises InvalidInput (x)."""
+    if x in OVER:
+        return OVER[x]
+    if x in names:
+        return Axis(x, x, x.rpartition("/")[2], x)
+    hint = (
+        nearest(x, [*OVER, *names]) or "it is an axis of compute, wall_clock, or a metric that they report."
+    )
+    raise InvalidInput("x", f"x: none of these runs has “{x[:MOST_OF_PATH]}”; {hint}")
+
+
+def _room(lines: int) -> int:
+    """Points of a line: the fewer lines there are, the more, doubled and doubled again, so that none moves."""
+    room = MOST_POINTS
+    while 2 * room * lines <= MOST_DRAWN and 2 * room <= MOST_OF_A_LINE:
+        room *= 2
+    return room
 
 
 def _groups(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
@@ -72,6 +120,7 @@ def _panel(
     lines: Mapping[str, Line],
     gaps: Mapping[tuple[str, str], np.ndarray],
     owners: Sequence[tuple[str, Sequence[Run]]],
+    axis: Axis,
 ) -> Payload:
     drawn = []
     for place, (_, members) in enumerate(owners):
@@ -83,20 +132,21 @@ def _panel(
             )
     known = [line for line in lines.values() if len(line.x)]
     broken = sum(len(places) for (_, name), places in gaps.items() if name == metric)
-    apart = [f"{owners[series][0]} ({value:.4g})" for series, value in _apart(drawn)]
+    apart = [f"{owners[series][0]} ({value:.4g})" for series, value in _apart(drawn, axis.key in OVER)]
+    runs = sum(len(members) for _, members in owners)
     return {
         "metric": metric,
         "runs": len(known),
-        "note": _note(len(known), sum(len(members) for _, members in owners), broken, apart),
+        "note": " ".join([*_missing(len(known), runs, axis), *_beside(broken, apart)]),
         "whole": all(line.whole for line in known),
         "lines": drawn,
     }
 
 
-def _apart(drawn: Sequence[Payload]) -> list[tuple[int, float]]:
+def _apart(drawn: Sequence[Payload], grows: bool = True) -> list[tuple[int, float]]:
     """(series, value) of lines whose end, peak or dip lies far beyond those of the others, the farthest first. Lines
-    that have hardly begun are no others."""
-    half = 0.5 * np.median([line["x"][-1] for line in drawn if line["x"]] or [0.0])
+    that have hardly begun are no others, where the axis grows with training."""
+    half = 0.5 * np.median([line["x"][-1] for line in drawn if line["x"]] or [0.0]) if grows else -math.inf
     known = {line["series"]: line["y"] for line in drawn if line["x"] and line["x"][-1] >= half}
     lines = {series: [y for y in ys if y is not None] for series, ys in known.items()}
     lines = {series: ys for series, ys in lines.items() if ys}
@@ -111,18 +161,19 @@ def _apart(drawn: Sequence[Payload]) -> list[tuple[int, float]]:
     return [(series, value) for series, (_, value) in sorted(found.items(), key=lambda one: -one[1][0])]
 
 
-def _note(known: int, runs: int, broken: int, apart: Sequence[str]) -> str:
-    """What a panel does not show, and what lies apart in it, in words."""
-    said = []
+def _missing(known: int, runs: int, axis: Axis) -> list[str]:
+    """How many runs a panel does not show, in words."""
+    if axis.key not in OVER:
+        return [f"{runs - known:,} of {runs:,} runs have no step with both."] if known < runs else []
     if known == 0:
-        said.append("No run has a value of it on this axis.")
-    elif known < runs:
-        said.append(f"{known:,} of {runs:,} runs report it.")
-    if broken:
-        said.append(f"Left out as not finite: {words.count(broken, 'value')}.")
-    if apart:
-        said.append(f"Far from the others: {words.few(apart)}.")
-    return " ".join(said)
+        return ["No run has a value of it on this axis."]
+    return [f"{known:,} of {runs:,} runs report it."] if known < runs else []
+
+
+def _beside(broken: int, apart: Sequence[str]) -> list[str]:
+    """What else a panel does not show, and what lies apart in it, in words."""
+    said = [f"Left out as not finite: {words.count(broken, 'value')}."] if broken else []
+    return [*said, f"Far from the others: {words.few(apart)}."] if apart else said
 
 
 def _broken(line: Line, gaps: np.ndarray | None) -> Line:
@@ -143,11 +194,8 @@ def _mean(lines: Sequence[Line]) -> Payload:
     """Over the runs that have come so far, and the least and the greatest of them, where there are at least two."""
     finite = [(line.x[known], line.y[known]) for line in lines for known in [np.isfinite(line.y)]]
     every = np.unique(np.concatenate([x for x, _ in finite]))
-    at = (
-        every[np.unique(np.linspace(0, len(every) - 1, MOST_POINTS).round().astype(int))]
-        if len(every)
-        else every
-    )
+    most = max(MOST_POINTS, *(len(line.x) for line in lines))
+    at = every[np.unique(np.linspace(0, len(every) - 1, most).round().astype(int))] if len(every) else every
     values = np.array([np.interp(at, x, y, left=np.nan, right=np.nan) for x, y in finite if len(x)])
     if len(values) == 0:
         return {"x": [], "y": []}

@@ -45,8 +45,9 @@ def test_an_active_alarm_says_what_since_when_and_where_to_look(ada, make_run, r
 
     assert "<strong>Warning</strong> Truncation rate is at or above 10 % since step 31, now 12 %." in page
     assert 'data-panel="metric-train-truncation_rate"' in page
-    assert 'id="metric-train-truncation_rate"' in page
-    assert 'data-alarm="train/truncation_rate"' in page
+    drawn = {one["metric"]: one for one in ada.get(f"/runs/{run.pk}/panels").json()["panels"]}
+    assert drawn["train/truncation_rate"]["id"] == "metric-train-truncation_rate"
+    assert 'data-alarm="train/truncation_rate"' in drawn["train/truncation_rate"]["said_html"]
     assert ">truncation rate 12 %</span>" in page
 
 
@@ -71,7 +72,8 @@ def test_an_alarm_that_is_over_is_collapsed(ada, make_run, report):
     assert "<summary>1 past alarm</summary>" in page
     assert "Truncation rate was at or above 10 % from step 31 to 33, worst 13 %." in page
     assert 'class="alarm-item' not in page
-    assert "alarmed until step 33" in page
+    notes = [one["note"] for one in ada.get(f"/runs/{run.pk}/panels").json()["panels"]]
+    assert "Alarmed until step 33." in notes
 
 
 def test_names_of_metrics_are_escaped(ada, make_run, report):

@@ -1,91 +1,85 @@
-"""Small multiples of the run page."""
+"""The panels of a run's diagnostics: what its alarms say of each metric, and what is drawn whatever the stride."""
+
+import pytest
+from django.http import QueryDict
 
 from tests.webapp.interfaces.pages.data import record
-from webapp.interfaces.pages.run.diagnostics import panels
-from webapp.record.runs import ingest, lifecycle
-from webapp.record.runs.sampling import MAX_POINTS, stride_for
+from webapp.interfaces.pages.run.diagnostics import TITLES, diagnostics_payload
+from webapp.record.runs import ingest
 from webapp.reporting.alarms.selectors import alarms_of
 from webapp.reporting.alarms.services import judge_run
 
 
-def test_strides_are_powers_of_two_that_keep_the_number_of_points():
-    for last_step in (0, 1, 119, 120, 1000, 10**6):
-        stride = stride_for(last_step)
-        assert stride & (stride - 1) == 0
-        assert last_step // stride + 1 <= MAX_POINTS
-        assert stride == 1 or last_step // (stride // 2) + 1 > MAX_POINTS
+def report(run, name, values, first=0):
+    ingest.store_records(
+        run, [record(first + i, 0.01 * (first + i), {name: value}) for i, value in enumerate(values)]
+    )
 
 
-def test_more_data_never_moves_a_point(make_run):
-    run = make_run(0)
-    entropy = lambda first, last: [
-        record(i, 0.01 * i, {"train/entropy": 1 / (i + 1)}) for i in range(first, last)
-    ]
-    ingest.store_records(run, entropy(0, 100))
-    before = panels(run)[0]
-    ingest.store_records(run, entropy(100, 1000))
-    after = panels(run)[0]
-
-    old = dict(zip(before.steps, before.values, strict=True))
-    new = dict(zip(after.steps, after.values, strict=True))
-    assert all(old[step] == value for step, value in new.items() if step in old)
-    assert after.steps[-1] == 999
-    assert len(after.steps) <= MAX_POINTS + 1
+def panels(run, query=""):
+    judge_run(run.pk)
+    return {
+        one["metric"]: one for one in diagnostics_payload(run, alarms_of(run), QueryDict(query))["panels"]
+    }
 
 
-def test_points_of_a_superseded_attempt_are_left_out(make_run):
-    run = make_run(0)
-    ingest.store_records(run, [record(i, i, {"train/entropy": 0.5}) for i in range(10)])
-    lifecycle.report_finished(run, attempt=1, state="failed", message="")
-    from webapp.record.runs.launch import resume_run
-
-    run = resume_run(run, user=None)
-    lifecycle.report_started(run, attempt=2, resumed_from_step=4, device="cpu")
-    ingest.store_records(run, [record(5, 5.0, {"train/entropy": 0.1}, attempt=2)])
-
-    panel = panels(run)[0]
-    assert panel.steps == [0, 1, 2, 3, 4, 5]
-    assert panel.values[-1] == 0.1
-
-
-def test_a_run_that_reported_nothing_has_no_panel(make_run):
-    assert panels(make_run(0)) == []
-
-
-def test_metrics_that_no_panel_knows_are_left_out(make_run):
+def test_the_known_metrics_come_first_and_any_may_be_asked_for(make_run):
     run = make_run(0)
     ingest.store_records(run, [record(i, i, {"my/metric": 1.0, "train/kl": 0.1}) for i in range(2)])
 
-    assert [panel.metric.name for panel in panels(run)] == ["train/kl"]
+    assert [(name, one["title"]) for name, one in panels(run).items()] == [("train/kl", TITLES["train/kl"])]
+    assert [one["title"] for one in panels(run, "panels-m=my/metric").values()] == [None]
+    assert panels(run, "panels-m=train/kl&panels-x=my/metric")["train/kl"]["lines"][0]["x"] == [1, 1]
 
 
-def truncation(run, values, *, others=()):
-    """The truncation panel of a run that reported these rates of steps 0, 1, ..., judged."""
-    metrics = lambda value: {"train/truncation_rate": value} | dict.fromkeys(others, 1.0)
-    ingest.store_records(run, [record(i, 0.01 * i, metrics(value)) for i, value in enumerate(values)])
-    judge_run(run.pk)
-    return next(p for p in panels(run, alarms_of(run)) if p.metric.name == "train/truncation_rate")
+def test_a_run_that_reported_nothing_has_none_and_one_with_its_own_metrics_has_those(make_run):
+    run = make_run(0)
+    assert panels(run) == {}
+    report(run, "my/metric", [1.0])
+    assert list(panels(run)) == ["my/metric"]
+
+
+def test_the_newest_point_is_drawn_and_more_data_never_moves_one(make_run):
+    run = make_run(0)
+    report(run, "train/entropy", [1 / (i + 1) for i in range(900)])
+    before = panels(run)["train/entropy"]["lines"][0]
+    report(run, "train/entropy", [1 / (i + 1) for i in range(900, 4999)], first=900)
+    after = panels(run)["train/entropy"]["lines"][0]
+
+    old = dict(zip(before["x"], before["y"], strict=True))
+    new = dict(zip(after["x"], after["y"], strict=True))
+    assert all(old[step] == pytest.approx(value, abs=1e-4) for step, value in new.items() if step in old)
+    assert (before["x"][-1], after["x"][-1]) == (899, 4998)
+    part = panels(run, "panels-lo=100&panels-hi=200")["train/entropy"]["lines"][0]
+    assert part["x"] == list(range(99, 202))
 
 
 def test_no_stride_hides_an_alarm(make_run):
-    values = [0.02] * 1000
+    values = [0.02] * 5000
     values[501:504] = [0.13, 0.14, 0.13]  # between two steps that are drawn
+    run = make_run(0)
+    report(run, "train/truncation_rate", values)
 
-    panel = truncation(make_run(0), values)
+    panel = panels(run)["train/truncation_rate"]
 
-    assert panel.stride == 16
-    assert (502, 0.14) in zip(panel.steps, panel.values, strict=True)
-    assert panel.dots == [(502, 0.14)]
-    assert panel.steps == sorted(panel.steps)
-    assert (panel.alarming, panel.alarmed_until) == (None, 503)
+    line = panel["lines"][0]
+    assert (502, 0.14) in zip(line["x"], line["y"], strict=True) and 501 not in line["x"]
+    assert list(line["x"]) == sorted(line["x"])
+    assert panel["marks"] == [(502, 0.14)] and panel["note"] == "Alarmed until step 503."
+    assert "data-alarm" not in panel["said_html"]
+    assert panels(run, "panels-x=tokens")["train/truncation_rate"]["marks"] == []
 
 
 def test_the_worst_active_alarm_marks_the_panel(make_run):
-    panel = truncation(make_run(0), [0.02, 0.2, 0.2, 0.2])
+    run = make_run(0)
+    report(run, "train/truncation_rate", [0.02, 0.2, 0.2, 0.2])
 
-    assert panel.alarming.level == "critical"
-    assert [limit.value for limit in panel.limits] == [0.10, 0.15]
-    assert panel.label.endswith("latest 20 %; critical; warning")
+    panel = panels(run)["train/truncation_rate"]
+
+    assert 'pill critical" data-alarm="train/truncation_rate"' in panel["said_html"]
+    assert [limit["text"] for limit in panel["limits"]] == ["warning from 10 %", "critical from 15 %"]
+    assert panel["label"] == "Truncation rate, latest 20 %; critical; warning,"
+    assert panel["id"] == "metric-train-truncation_rate"
 
 
 def test_a_rate_shows_its_first_limit_and_others_only_what_they_come_near(make_run):
@@ -93,33 +87,18 @@ def test_a_rate_shows_its_first_limit_and_others_only_what_they_come_near(make_r
     values = {"train/truncation_rate": 0.01, "train/ratio_max": 3.0, "train/kl": 0.15}
     ingest.store_records(run, [record(i, 0.01 * i, values) for i in range(3)])
 
-    limits = {panel.metric.name: [limit.value for limit in panel.limits] for panel in panels(run)}
+    limits = {name: [limit["value"] for limit in panel["limits"]] for name, panel in panels(run).items()}
 
     assert limits == {"train/truncation_rate": [0.10], "train/ratio_max": [], "train/kl": [0.2]}
 
 
-def test_metrics_of_evaluations_are_not_thinned_by_the_stride_of_the_others(make_run):
-    run = make_run(0)
-    rare = lambda i: {"train/mismatch_logp_mean": 0.001 * i} if i % 5 == 0 else {}
-    ingest.store_records(run, [record(i, 0.01 * i, {"train/entropy": 0.5} | rare(i)) for i in range(503)])
-
-    found = {panel.metric.name: panel for panel in panels(run)}
-
-    assert len(found["train/entropy"].steps) <= MAX_POINTS
-    assert found["train/mismatch_logp_mean"].steps == list(range(0, 503, 5))
-
-
 def test_a_panel_whose_newest_value_was_not_finite_says_so(make_run):
     run = make_run(0)
-    values = [0.5, 0.6, None]
-    ingest.store_records(
-        run, [record(i, 0.1 * i, {"train/grad_norm": value}) for i, value in enumerate(values)]
-    )
-    judge_run(run.pk)
+    report(run, "train/grad_norm", [0.5, 0.6, None])
 
-    (panel,) = panels(run, alarms_of(run))
+    panel = panels(run)["train/grad_norm"]
 
-    assert (panel.latest, panel.alarming.level, panel.values) == ("not finite", "critical", [0.5, 0.6])
+    assert "critical not finite" in panel["said_html"] and panel["lines"][0]["y"] == [0.5, 0.6, None]
 
 
 def test_shares_are_shown_in_percent(make_run):
@@ -128,4 +107,5 @@ def test_shares_are_shown_in_percent(make_run):
         run, [record(i, 0.1 * i, {"perf/trainer_idle": 0.25, "train/entropy": 0.25}) for i in (0, 1)]
     )
 
-    assert [panel.latest for panel in panels(run)] == ["0.25", "25 %"]
+    said = [panel["said_html"] for panel in panels(run).values()]
+    assert ["0.25</span>" in said[0], "25 %</span>" in said[1]] == [True, True]

@@ -1,4 +1,4 @@
-"""The tabs of the run page: analyses, plan, log, configuration, attempts, enlarged panels; and their budgets."""
+"""The tabs of the run page: analyses, plan, log, configuration, attempts, panels; and their budgets."""
 
 import json
 import re
@@ -236,37 +236,27 @@ def test_a_window_that_ends_before_it_starts_is_named(ada, make_run):
     }
 
 
-def test_a_panel_is_enlarged_and_says_how_it_was_sampled(panel, make_run):
+def test_the_diagnostics_ask_for_their_panels(ada, panel, make_run):
     run = make_run(0)
-    ingest.store_records(run, [record(i, 0.01 * i, {"train/entropy": 1 / (i + 1)}) for i in range(3000)])
+    assert "Nothing reported yet" in panel(run)
+    ingest.store_records(run, [record(i, i, {"my/metric": 1.0 + i, "train/kl": 0.1}) for i in range(3)])
 
-    fragment = panel(run, panel="train/entropy")
-    chart = payload_in(fragment, "metric-data")
+    fragment = panel(run, **{"x": "tokens", "panels-x": "wall_clock", "panels-m": "my/*"})
 
-    assert len(chart["points"]["x"]) <= 1000
-    assert chart["points"]["x"][-1] == 2999
-    assert re.search(r"\d{3} of 3,000 values: last value, minimum and maximum of every \d+ steps", fragment)
-    assert 'id="metric-chart-trainentropy"' in fragment
-
-
-def test_an_enlarged_panel_has_the_limits_of_its_alarms(panel, make_run):
-    run = make_run(0)
-    ingest.store_records(run, [record(i, 0.01 * i, {"train/truncation_rate": 0.01}) for i in range(5)])
-
-    chart = payload_in(panel(run, panel="train/truncation_rate"), "metric-data")
-
-    assert chart["limits"] == [
-        {"value": 0.1, "upwards": True, "level": "warning", "text": "warning from 10 %"}
-    ]
+    assert f'data-url="/runs/{run.pk}/panels" data-prefix="panels-"' in fragment
+    assert 'value="wall_clock" selected' in fragment and 'value="my/*"' in fragment
+    found = ada.get(f"/runs/{run.pk}/panels", {"panels-m": "my/*", "m": "train/kl"}).json()
+    assert [one["lines"][0]["y"] for one in found["panels"]] == [[1, 2, 3]]
 
 
-def test_metrics_without_a_panel_can_be_opened_and_unknown_ones_are_named(panel, make_run):
-    run = make_run(0)
-    ingest.store_records(run, [record(i, i, {"my/metric": 1.0 + i}) for i in range(3)])
+def test_the_panels_of_a_run_have_a_budget_of_queries(ada, make_run):
+    run = make_run(30)
+    url = f"/runs/{run.pk}/panels"
+    ada.get(url)
 
-    assert "panel=my%2Fmetric" in panel(run)
-    assert payload_in(panel(run, panel="my/metric"), "metric-data")["points"]["y"] == [1.0, 2.0, 3.0]
-    assert "no metric named “no/such”" in panel(run, panel="no/such")
+    with CaptureQueriesContext(connection) as captured:
+        assert ada.get(url).status_code == 200
+    assert len(captured) <= 12
 
 
 def test_the_log_is_filtered_and_saved(ada, panel, make_run):
