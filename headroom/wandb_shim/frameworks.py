@@ -5,13 +5,14 @@ A framework is imported when something of its module is asked for, and only wher
 """
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-import headroom.wandb_shim as wandb
 from headroom.wandb_shim.accepted import accepts, warn_once
 from headroom.wandb_shim.util import get_module
 
+wandb: Any = import_module("headroom.wandb_shim")  # which imports this module
 OTHERS = (
     "catboost", "cohere", "diffusers", "dspy", "fastai", "gym", "huggingface", "kfp", "langchain", "lightning",
     "lightning.fabric", "metaflow", "openai", "prodigy", "sacred", "sagemaker", "sklearn", "tensorboard", "tensorflow",

@@ -97,7 +97,11 @@ def test_the_html_file_refers_to_nothing_outside(version):
     assert "default-src &#x27;none&#x27;" in html or "default-src 'none'" in html
     assert html.count("<svg") == 2 and html.count("var(--c1)") > 2
     assert "Held-out pass rate" in html and "Device-hours" in html
-    assert re.findall(r'aria-details="(values-\d+)"', html) == re.findall(r'<details id="(values-\d+)"', html) != []
+    assert (
+        re.findall(r'aria-details="(values-\d+)"', html)
+        == re.findall(r'<details id="(values-\d+)"', html)
+        != []
+    )
     assert f'href="{BASE}/runs/abc"' in html
     assert "there is no run gone in this project" in html
     assert "<h2>What bends</h2>" in html

@@ -338,7 +338,7 @@ def _of_prompt(run: Run, kind: str, file: SampleFile, asked: SampleQuery) -> Con
 
 
 def _values(moments: Sequence[Moment]) -> Values:
-    said = [
+    said: list[tuple[str, dict[float, str]]] = [
         ("Correct", {m.step: f"{100 * m.share:.0f} %" for m in moments if m.share is not None}),
         ("Mean reward", {m.step: f"{m.reward:.3g}" for m in moments if m.reward is not None}),
     ]

@@ -55,8 +55,8 @@ def compare(request: HttpRequest) -> HttpResponse:
     }
     if shell["tab"] == "metrics":
         panels = panels_context(request.GET, reverse("compare-panels"))
-        context = {"panels": panels, "by": asked["by"], "choices": BY, "layouts": _layouts(request)}
-        return render(request, "compare_metrics.html", shell | context)
+        metrics = {"panels": panels, "by": asked["by"], "choices": BY, "layouts": _layouts(request)}
+        return render(request, "compare_metrics.html", shell | metrics)
     if shell["tab"] == "settings":
         return render(request, "compare_settings.html", shell | _settings(request, choice, asked["x"]))
     entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
