@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -22,7 +22,7 @@ import scaling
 from benchmarks.validation import arguments, rate, run_all
 from scaling.cli.options import markdown
 from scaling.compare import compare
-from scaling.course import course_of
+from scaling.course import Course, course_of
 from scaling.curve import Array
 from scaling.extrapolate import share
 from scaling.ranking import compared, variation_of
@@ -39,7 +39,7 @@ APART = 0.03
 HEADER = ["pairs", "at the shared compute", "by forecast ceiling", "either", "Eq. 1's A, margin 0.02"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one is equal to itself alone: its course is worked out once
 class Curve:
     """A run's evaluations [n] by compute, and the share of the compute that it may be seen to."""
 
@@ -86,12 +86,17 @@ def judge(pair: Pair) -> Call:
     """As pages do it: forecasts from stored fits, seeds from all recipes with several runs, the corpus before them."""
     fits = [[scaling.fit(run.compute, run.reward) for run in runs] for runs in (pair.first, pair.second)]
     courses = [[course_of(fit) for fit in own] for own in fits]
-    known = [[course_of(scaling.fit(run.compute, run.reward)) for run in runs] for runs in pair.others]
+    known = [[_course(run) for run in runs] for runs in pair.others]
     between: Between = variation_of([*courses, *known], CORPUS)
     found = compared(courses, between)
     gaps = (found.here.gap(0, 1), found.ceiling.gap(0, 1))
     here, ceiling = (None if gap is None else int(gap.real) * (1 if gap.value > 0 else -1) for gap in gaps)
     return Call(here, ceiling, _papers_rule(*fits))
+
+
+@cache
+def _course(run: Curve) -> Course:
+    return course_of(scaling.fit(run.compute, run.reward))
 
 
 def _papers_rule(first: "Sequence[scaling.Fit]", second: "Sequence[scaling.Fit]") -> int | None:
@@ -216,7 +221,7 @@ def _recipe(model: str, config: dict) -> Recipe:
 
 
 def real_equals(recipes: dict[Recipe, list[Curve]]) -> tuple[list[list[str]], list[Call]]:
-    """Every two runs of one recipe, as if they were two recipes of one seed; seeds known from the other recipes."""
+    """Every two runs of one recipe as two recipes of one seed each; how seeds differ is known from the model's others."""
     rows, calls = [], []
     for stop in STOPS:
         mine = [judge(pair) for pair in _alike(recipes, stop)]
@@ -227,7 +232,7 @@ def real_equals(recipes: dict[Recipe, list[Curve]]) -> tuple[list[list[str]], li
 
 def _alike(recipes: dict[Recipe, list[Curve]], stop: float) -> Iterable[Pair]:
     for key, runs in recipes.items():
-        others = [own for other, own in recipes.items() if other != key]
+        others = [own for other, own in recipes.items() if other != key and other[0] == key[0]]
         for a, b in combinations(runs, 2):
             for first, second in ((a, b), (b, a)) if stop < 1.0 else ((a, b),):
                 end = min(first.compute[-1], second.compute[-1])
@@ -235,10 +240,11 @@ def _alike(recipes: dict[Recipe, list[Curve]], stop: float) -> Iterable[Pair]:
 
 
 def real_different(recipes: dict[Recipe, list[Curve]]) -> list[tuple[int, Call]]:
-    """Every two runs of different recipes whose late means differ by more than APART, seen to half of the compute."""
+    """Every two runs of different recipes of one model (and so of one task) whose late means differ by more than APART,
+    seen to half of the compute."""
     found = []
-    for one, other in combinations(recipes, 2):
-        rest = [runs for key, runs in recipes.items() if key not in (one, other)]
+    for one, other in ((a, b) for a, b in combinations(recipes, 2) if a[0] == b[0]):
+        rest = [runs for key, runs in recipes.items() if key not in (one, other) and key[0] == one[0]]
         for a, b in product(recipes[one], recipes[other]):
             end = min(a.compute[-1], b.compute[-1])
             apart = a.late(end) - b.late(end)
