@@ -221,7 +221,7 @@ def _recipe(model: str, config: dict) -> Recipe:
 
 
 def real_equals(recipes: dict[Recipe, list[Curve]]) -> tuple[list[list[str]], list[Call]]:
-    """Every two runs of one recipe as two recipes of one seed each; how seeds differ is known from the model's others."""
+    """Every two runs of one recipe as recipes of one seed each; how seeds differ is known from the model's others."""
     rows, calls = [], []
     for stop in STOPS:
         mine = [judge(pair) for pair in _alike(recipes, stop)]
