@@ -4,8 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# verl's only `val-core/.../mean@K` is its pass rate; its adapter for MLflow, which takes no @, writes `_at_`.
-VERL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(\d+)$")
+# What trainers themselves call the pass rate: verl's only `val-core/.../mean@K` (its adapter for MLflow, which takes no
+# @, writes `_at_`), and the mean of TRL's own `accuracy_reward`, which is 1 or 0. What other reward functions give,
+# only who wrote them knows.
+USUAL_PASS_RATE = re.compile(r"val-core/.+/mean(?:@|_at_)(?P<k>\d+)|eval[_/]rewards/accuracy_reward/mean")
+TOTAL_TOKENS = (
+    "compute/tokens", "num_tokens", "train/num_tokens", "num_input_tokens_seen", "train/num_input_tokens_seen",
+)  # fmt: skip
 # The held-out pass rate, overall or of a part of a mixture of tasks. NUL cannot be asked of PostgreSQL.
 PART_PASS_RATE = re.compile(r"eval/(?:(?P<part>[^/\0]+(?:/[^/\0]+)*)/)?pass_rate")
 SYSTEM = "system/"  # in front of what machines do, which is no metric of the training

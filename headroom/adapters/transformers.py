@@ -13,7 +13,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from headroom.adapters.beginning import JOURNAL, StepClock, begin
-from headroom.adapters.naming import of_transformers
+from headroom.adapters.naming import USUAL_PASS_RATE, of_transformers
 from headroom.dumps import Dumps
 from headroom.run import Run
 from headroom.values import is_number
@@ -25,8 +25,9 @@ class HeadroomCallback(TrainerCallback):
     """Reports what the trainer logs, with device-hours and tokens beside it; only from the first process.
 
     pass_rate: which of the trainer's evaluation logs is the held-out pass rate, e.g. `eval_rewards/NAME/mean` of a
-    reward that is 1 or 0. Without it nothing is taken for one, and no curve is fitted. settings: of `headroom.init`
-    (task, model, project, name, url, token, mode, ...). Seed and devices are those of the trainer's arguments.
+    reward that is 1 or 0; by default that of TRL's own `accuracy_reward`. Without either no curve is fitted.
+    settings: of `headroom.init` (task, model, project, name, url, token, mode, ...). Seed and devices are those of the
+    trainer's arguments.
 
     The journal lies in the trainer's output folder, so that a training that resumes from a checkpoint goes on with the
     same run as its next attempt. Where the server cannot make the run at the start, the training goes on offline. With
@@ -97,10 +98,12 @@ class HeadroomCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, logs: Mapping[str, Any], loader: Any
     ) -> None:
         assert self.run is not None
-        if self._pass_rate is not None and self._pass_rate in logs:
+        names = [name for name in logs if USUAL_PASS_RATE.fullmatch(name)]
+        name = self._pass_rate or (names[0] if names else None)
+        if name is not None and name in logs:
             k = getattr(args, "num_generations_eval", None) or getattr(args, "num_generations", None) or 1
             n_prompts = _size(loader) or 1
-            self.run.log_evaluation(logs[self._pass_rate], n_prompts=n_prompts, k=k, step=state.global_step)
+            self.run.log_evaluation(logs[name], n_prompts=n_prompts, k=k, step=state.global_step)
         elif not self._said and any(name.startswith("eval_") for name in logs):
             self._said = True
             choices = ", ".join(name for name in logs if name.startswith("eval_") and name.endswith("mean"))

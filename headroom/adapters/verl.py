@@ -12,7 +12,7 @@ from typing import Any
 
 from headroom.adapters.beginning import JOURNAL, begin
 from headroom.adapters.naming import (
-    VERL_PASS_RATE,
+    USUAL_PASS_RATE,
     VERL_STEP,
     VERL_TOKENS,
     of_verl,
@@ -48,12 +48,13 @@ class Meter:
 
 def evaluation(values: Mapping[str, Any], named: str | None) -> tuple[dict[str, Any], list[str]]:
     """The pass rate, where exactly one metric can be it, and the names of all that can: the one that is `named`, else
-    verl's `val-core/.../mean@K`. verl does not say of how many prompts."""
-    names = [name for name in values if (name == named if named else VERL_PASS_RATE.match(name))]
+    what verl and TRL call it. They do not say of how many prompts."""
+    names = [name for name in values if (name == named if named else USUAL_PASS_RATE.fullmatch(name))]
     if len(names) != 1:
         return {}, names
-    found = VERL_PASS_RATE.match(names[0])
-    return {"eval/pass_rate": values[names[0]]} | ({"eval/k": int(found[1])} if found else {}), names
+    found = USUAL_PASS_RATE.fullmatch(names[0])
+    k = {"eval/k": int(found["k"])} if found and found["k"] else {}
+    return {"eval/pass_rate": values[names[0]]} | k, names
 
 
 class VerlLogger:

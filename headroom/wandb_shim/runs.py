@@ -14,7 +14,7 @@ from typing import Any
 
 from headroom import about
 from headroom.adapters.beginning import begin
-from headroom.adapters.naming import of_tracker, verl_devices
+from headroom.adapters.naming import TOTAL_TOKENS, of_tracker, verl_devices
 from headroom.adapters.verl import Meter, evaluation
 from headroom.journal import Journal
 from headroom.values import is_number, to_number
@@ -201,7 +201,9 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
         now = time.time()
         own = {"_step": self._step, "_timestamp": now, "_runtime": now - self.start_time}
         self.summary.note(own | {name: self._best_of(name, value) for name, value in numbers.items()})
-        compute = {
+        tokens = [numbers[name] for name in TOTAL_TOKENS if name in numbers]
+        compute = {"tokens": tokens[0]} if tokens else {}
+        compute |= {
             name.removeprefix(COMPUTE): numbers.pop(name) for name in [*numbers] if name.startswith(COMPUTE)
         }
         if self._meter is not None:
@@ -279,7 +281,8 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
 
 
 def _known(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Under the names that alarms and diagnostics know, with verl's pass rate, as an import of wandb's files has it."""
+    """Under the names that alarms and diagnostics know, with the pass rate of verl or TRL, as an import of wandb's
+    files has it."""
     found, _ = evaluation(numbers, None)
     return found | {
         (ours if (ours := of_tracker(name)) not in numbers else name): numbers[name] for name in numbers

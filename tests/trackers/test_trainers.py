@@ -88,17 +88,22 @@ def check_completions(headroom: Headroom, name: str) -> None:
 
 
 def test_grpo_of_trl_through_wandb(headroom: Headroom, tmp_path: Path) -> None:
-    """In a process of its own: TRL looks for wandb when it is imported, and here it was imported before."""
+    """In a process of its own: TRL looks for wandb when it is imported, and here it was imported before. A reward with
+    the name of TRL's own needs no word to be the pass rate."""
     script = (
         "from headroom import wandb_shim\nwandb_shim.install()\n"
-        "from pathlib import Path\nfrom tests.trackers.test_trainers import train\n"
+        "from pathlib import Path\nfrom tests.trackers.test_trainers import has_an_a, train\n"
+        "has_an_a.__name__ = 'accuracy_reward'\n"
         f"train(Path({str(tmp_path)!r}), 'wandb', 'grpo through wandb', steps=3)"
     )
     variables = {"HEADROOM_URL": headroom.url, "HEADROOM_TOKEN": headroom.write, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", script], env=os.environ | variables, check=True, timeout=300)
 
     assert steps_of(headroom.curve("grpo through wandb", "train/reward")) == [1, 2, 3]
-    assert steps_of(headroom.curve("grpo through wandb", "eval/rewards/has_an_a/mean")) == [2, 3]
+    curve = headroom.curve("grpo through wandb")
+    assert curve == headroom.curve("grpo through wandb", "eval/rewards/accuracy_reward/mean")
+    assert steps_of(curve) == [2, 3]
+    assert all(tokens > 0 for tokens, _ in headroom.curve("grpo through wandb", x="tokens"))
     check_completions(headroom, "grpo through wandb")
     detail = headroom.run("grpo through wandb")
     assert detail["state"] == "succeeded" and detail["config"]["max_steps"] == 3

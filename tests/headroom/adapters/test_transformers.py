@@ -101,6 +101,15 @@ def test_a_pass_rate_is_taken_where_it_is_named_only(tmp_path: Path, caplog) -> 
     assert caplog.text.count("names the pass rate among eval_rewards/exact/mean") == 1
 
 
+def test_the_accuracy_reward_of_trl_is_the_pass_rate(tmp_path: Path) -> None:
+    training = Training(tmp_path, HeadroomCallback())
+    training.evaluate(**{"eval_reward": 0.9, "eval_rewards/accuracy_reward/mean": 0.4})
+    training.tell("on_train_end")
+
+    rates = [record["metrics"]["eval/pass_rate"] for record in records(tmp_path)[1:]]
+    assert rates == [0.4]
+
+
 def test_a_server_that_is_away_ends_no_training(
     settings, server: FakeServer, tmp_path: Path, caplog, monkeypatch
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 import headroom.wandb_shim as wandb
 from headroom.wandb_shim.sdk import BY_NAME
 from tests.headroom.fake_server import FakeServer
-from tests.headroom.wandb_shim.conftest import logged, said
+from tests.headroom.wandb_shim.conftest import logged, records, said
 
 
 @pytest.fixture
@@ -130,6 +130,19 @@ def test_a_torch_loop_that_watches_its_model(caplog: pytest.LogCaptureFixture) -
     assert [step for step, _ in said()] == [0, 1, 2]
     assert said()[-1][1]["loss"] < said()[0][1]["loss"] and math.isfinite(logged()["weights.std"])
     assert caplog.text.count("not watched") == 1 and "could not" not in caplog.text
+
+
+def test_the_curve_of_trl_needs_no_form() -> None:
+    """As its callback for wandb logs them, with its own `accuracy_reward`."""
+    wandb.init()
+    for step in (0, 1):
+        wandb.log({"train/num_tokens": 100.0 * step, "train/rewards/accuracy_reward/mean": 0.5}, step=step)
+        wandb.log({"eval/rewards/accuracy_reward/mean": 0.25, "eval/reward": 0.7}, step=step)
+
+    found = [
+        (each["step"], each["compute"]["tokens"]) for each in records() if "eval/pass_rate" in each["metrics"]
+    ]
+    assert found == [(0, 0.0), (1, 100.0)] and logged()["eval/pass_rate"] == 0.25
 
 
 @pytest.mark.usefixtures("installed")

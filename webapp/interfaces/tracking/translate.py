@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headroom.adapters.naming import (
+    TOTAL_TOKENS,
+    USUAL_PASS_RATE,
     VERL_DEVICES,
-    VERL_PASS_RATE,
     VERL_STEP,
     VERL_TOKENS,
     entry,
@@ -31,9 +32,6 @@ MILLISECONDS_AN_HOUR = 3_600_000
 
 OF_TRANSFORMERS = ("per_device_train_batch_size", "gradient_accumulation_steps")
 GLOBAL_STEP = "train/global_step"
-TOTAL_TOKENS = (
-    "compute/tokens", "num_tokens", "train/num_tokens", "num_input_tokens_seen", "train/num_input_tokens_seen",
-)  # fmt: skip
 TOTAL_FLOPS = ("compute/flops", "total_flos", "train/total_flos")
 DEVICE_HOURS = "compute/device_hours"
 # What a trainer logs once a step, when the step is done: only this tells from which step a training went on. TRL times
@@ -118,7 +116,7 @@ def to_value(given: Any) -> float | None:
 def evaluation(values: Mapping[str, float], said: RunDescription) -> dict[str, float]:
     """The pass rate among what was logged at one moment (finite values by logged name), and what is known of it.
 
-    It is the metric that the run names, or else verl's only `val-core/.../mean@K`. Where the client logs
+    It is the metric that the run names, or else the only one that verl or TRL call so. Where the client logs
     `eval/pass_rate` itself there is nothing to add. A value outside [0, 1] is no pass rate.
     """
     if PASS_RATE in values:
@@ -127,14 +125,14 @@ def evaluation(values: Mapping[str, float], said: RunDescription) -> dict[str, f
         wanted = (said.pass_rate, said.pass_rate.replace("@", "_at_"))
         names = [name for name in dict.fromkeys(wanted) if name in values]
     else:
-        names = [name for name in values if VERL_PASS_RATE.fullmatch(name)]
+        names = [name for name in values if USUAL_PASS_RATE.fullmatch(name)]
     if len(names) != 1 or not 0 <= values[names[0]] <= 1:
         return {}
-    found = VERL_PASS_RATE.fullmatch(names[0])
+    found = USUAL_PASS_RATE.fullmatch(names[0])
     known = {
         PASS_RATE: values[names[0]],
         f"{PASS_RATE}_stderr": values.get(f"{names[0]}_stderr"),
-        "eval/k": int(found[1]) if found else said.k,
+        "eval/k": int(found["k"]) if found and found["k"] else said.k,
         "eval/n_prompts": said.n_prompts,
     }
     return {name: float(value) for name, value in known.items() if value is not None}

@@ -103,6 +103,10 @@ def test_nan_is_a_value():
         ({"val-core/gsm8k/acc/mean@8": 0.5}, RunDescription(), {"eval/pass_rate": 0.5, "eval/k": 8.0}),
         ({"val-core/gsm8k/acc/mean_at_8": 0.5}, RunDescription(), {"eval/pass_rate": 0.5, "eval/k": 8.0}),
         ({"val-core/a/mean@8": 0.5, "val-core/b/mean@8": 0.6}, RunDescription(), {}),  # which one?
+        ({"eval_rewards/accuracy_reward/mean": 0.5}, RunDescription(), {"eval/pass_rate": 0.5}),
+        ({"eval/rewards/accuracy_reward/mean": 0.5, "eval/reward": 0.7}, RunDescription(k=4),
+         {"eval/pass_rate": 0.5, "eval/k": 4.0}),
+        ({"train/rewards/accuracy_reward/mean": 0.5, "eval/rewards/mine/mean": 0.5}, RunDescription(), {}),
         ({"val-core/a/best@8/mean": 0.5}, RunDescription(), {}),
         ({"val-aux/a/acc/mean@8": 0.5}, RunDescription(), {}),
         ({"val-core/a/acc/mean@8": -0.5}, RunDescription(), {}),

@@ -11,10 +11,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from headroom.adapters import naming
-from headroom.adapters.naming import VERL_STEP, VERL_TOKENS, verl_seconds
+from headroom.adapters.naming import TOTAL_TOKENS, VERL_STEP, VERL_TOKENS, verl_seconds
 from training.records import MAX_STEP, MIN_STEP
 from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, PART, BadSource, Options, Row
-from webapp.interfaces.tracking.translate import TOTAL_FLOPS, TOTAL_TOKENS
+from webapp.interfaces.tracking.translate import TOTAL_FLOPS
 
 # What other trainers call a total of ours. Each is one since the training began, also after a resume.
 TOTALS = {
@@ -190,7 +190,7 @@ class Builder:
         self._most = 100.0 if options.percent else 1.0  # that a named pass rate can be
         self._pass_rates, self._steps = dialect.pass_rates, dialect.steps
         self._names: dict[str, str] = {}
-        self._verl_names: list[str] = []  # of those seen, what can be verl's pass rate
+        self._usual_names: list[str] = []  # of those seen, what can be verl's pass rate
 
     def bad(self, line: int | None, reason: str) -> BadSource:
         return BadSource(self.file, line % PART if line else line, reason)
@@ -255,13 +255,13 @@ class Builder:
     def _name(self, line: int, name: str) -> str:
         check_name(self.file, line, name)
         ours = self._names[name] = self._rename(name)
-        self._verl_names += only_pass_rates([name])
+        self._usual_names += only_pass_rates([name])
         return ours
 
     def _pass_rate(self, line: int, values: Values) -> dict[str, float | None]:
         named = self.options.columns.get("pass_rate")
         if named is None:
-            return self._verl_pass_rate(values)
+            return self._usual_pass_rate(values)
         found: dict[str, float | None] = {}
         stderr = self.options.columns.get("pass_rate_stderr")
         if named in values:
@@ -284,11 +284,11 @@ class Builder:
             raise self.bad(line, f"{name} is to be a standard error, but is {value:g}, below 0.")
         return value if value is None else value / self._most
 
-    def _verl_pass_rate(self, values: Values) -> dict[str, float | None]:
-        """The only `val-core/.../mean@K`; its reward is a pass rate where it lies between 0 and 1."""
+    def _usual_pass_rate(self, values: Values) -> dict[str, float | None]:
+        """The only one that verl or TRL call so; it is a pass rate where it lies between 0 and 1."""
         if PASS_RATE in values or PASS_RATE in (self._pass_rates or ()):
             return {}
-        in_row = [name for name in self._verl_names if name in values]
+        in_row = [name for name in self._usual_names if name in values]
         names = in_row if self._pass_rates is None else list(self._pass_rates)
         if len(names) > 1:
             self.note(f"Which is the pass rate is not clear: {' or '.join(sorted(names)[:5])}; name it.")
@@ -298,13 +298,13 @@ class Builder:
         if value is not None and not 0 <= value <= 1:
             self.note(f"{names[0]} is not always between 0 and 1, and no pass rate there.")
             return {}
-        found = naming.VERL_PASS_RATE.match(names[0])
-        return {PASS_RATE: value} | ({K: float(found[1])} if found else {})
+        found = naming.USUAL_PASS_RATE.fullmatch(names[0])
+        return {PASS_RATE: value} | ({K: float(found["k"])} if found and found["k"] else {})
 
 
 def only_pass_rates(names: Iterable[str]) -> list[str]:
-    """Those that are the held-out pass rate, or can be verl's."""
-    return [name for name in names if name == PASS_RATE or naming.VERL_PASS_RATE.match(name)]
+    """Those that are the held-out pass rate, or can be verl's or TRL's."""
+    return [name for name in names if name == PASS_RATE or naming.USUAL_PASS_RATE.fullmatch(name)]
 
 
 def check_name(file: str, line: int | None, name: str) -> None:

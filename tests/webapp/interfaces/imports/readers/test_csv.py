@@ -59,6 +59,15 @@ def test_two_pass_rates_of_verl_in_a_long_table_are_none(tmp_path: Path) -> None
     assert "Which is the pass rate is not clear" in run.notes[0]
 
 
+def test_the_accuracy_reward_of_trl_is_the_pass_rate(tmp_path: Path) -> None:
+    text = "step,eval/rewards/accuracy_reward/mean,train/num_tokens\n1,0.5,10\n2,0.6,20\n"
+    rows = rows_of("csv", written(tmp_path, "wide.csv", text), columns={"step": "step"})
+    found = [
+        (row.metrics["eval/pass_rate"], row.metrics.get("eval/k"), row.compute["tokens"]) for row in rows
+    ]
+    assert found == [(0.5, None, 10.0), (0.6, None, 20.0)]
+
+
 def test_amounts_of_each_row_are_added_up(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "step,tokens,gpu_hours\n1,10,1.5\n2,5,\n3,7,2\n")
     columns = {"step": "step", "tokens": "tokens", "device_hours": "gpu_hours"}
