@@ -1,10 +1,19 @@
-// Copying a text, and saying so: on the button that was pressed, and to screen readers.
+// What screen readers read out; copying a text, and saying so on the button that was pressed, too.
 
 /** Read out by a screen reader; `#said` is in base.html. */
 export function say(words) {
   const region = document.getElementById("said");
   if (region) region.textContent = words;
 }
+
+// A live region that comes with its words is silent: what a swap brings in [data-say] is read out where it says something new.
+const toSay = () => [...document.querySelectorAll("[data-say]")].map((node) => node.textContent.replace(/\s+/g, " ").trim()).join(" ");
+let told = toSay();
+document.addEventListener("htmx:afterSettle", () => {
+  const words = toSay();
+  if (words && words !== told) say(words);
+  told = words;
+});
 
 /** Resolves to whether the text is in the clipboard now. */
 export async function copyText(text) {

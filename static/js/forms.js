@@ -1,13 +1,22 @@
 // Forms: some send themselves, some are sent once, all say that they are on their way, and text that nobody has sent
 // is not lost without a question.
 
+const SENT_BY = "headroom-sent-by";
+const likeOf = ({ name, type, value }) => `${name} ${type === "checkbox" ? value : ""}`;
+
 document.addEventListener("change", (event) => {
   if (event.target.closest("[data-sent-together]")) return; // several are chosen first; a button sends them
-  if (event.target.closest("form[data-send-on-change]")) event.target.form.requestSubmit();
+  if (!event.target.closest("form[data-send-on-change]")) return;
+  sessionStorage.setItem(SENT_BY, likeOf(event.target));
+  event.target.form.requestSubmit();
 });
 
-// A form that came back is taken up where the mistake is.
-if (!location.hash) document.querySelector("main [aria-invalid=true]")?.focus();
+// A form that came back is taken up where the mistake is; one that sent itself, at the field that sent it.
+const sentBy = sessionStorage.getItem(SENT_BY);
+sessionStorage.removeItem(SENT_BY);
+const senders = [...document.querySelectorAll("main form[data-send-on-change] :is(input, select)")];
+const sender = senders.find((field) => likeOf(field) === sentBy);
+if (!location.hash) (document.querySelector("main [aria-invalid=true]") ?? sender)?.focus();
 
 // A second click while the first is on its way sends nothing; the idempotency key covers the rest.
 document.addEventListener("submit", (event) => {

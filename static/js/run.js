@@ -106,6 +106,8 @@ function plot() {
   isNarrow = chart.clientWidth < NARROW;
   const { traces, layout } = CHARTS[view](payload, colours(), scale, isNarrow);
   layout.uirevision = `${view} ${payload.x.key} ${scale}`; // a zoom survives what arrives, not another question
+  const seen = view === "curve" ? "" : `${payload.view_labels[view]}: `;
+  chart.setAttribute("aria-label", `${seen}${payload.metric_label} against ${payload.x.label.toLowerCase()}`);
   window.Plotly.react(chart, traces, layout, CONFIG);
   if (first) {
     keepTicks(chart);

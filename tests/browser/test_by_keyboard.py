@@ -100,6 +100,8 @@ def test_watch(reader, make_run):
         reader.press("Enter")
         expect(reader.page.get_by_role("link", name=tab)).to_have_attribute("aria-current", "page")
         assert reader.stop().name.startswith(tab)
+        if tab == "Forms":
+            reader.hears(re.escape(reader.page.locator("#forms-said").inner_text()))
     reader.forget()
     lifecycle.report_finished(run, attempt=1, state="succeeded", message="")
     reader.hears("succeeded")
@@ -202,6 +204,17 @@ def test_review(new_page, user, project, make_run):
     reader.tab_to("button", "^Give the verdict")
     reader.press("Enter")
     expect(page.locator("#verdicts")).to_contain_text("changes asked")
+
+
+def test_a_filter_that_sends_itself_keeps_the_focus(reader, user, make_run):
+    make_prediction(user, make_run(30, name="steady", budget_hours=16.0))
+    reader.goto("/predictions")
+    order = reader.tab_to("combobox", "^Order")
+
+    reader.press("ArrowDown")
+    expect(reader.page).to_have_url(re.compile("sort="))
+
+    assert reader.stop().name == order.name
 
 
 def test_the_menus_on_a_narrow_screen(new_page, user, model_folder):

@@ -8,6 +8,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.browser.look import look
+from tests.browser.reader import Reader
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,6 +28,8 @@ def test_three_clicks_and_one_paste_to_the_first_record(new_page, user, tmp_path
     look(page, "connect")
     page.get_by_role("button", name="Copy").click()
     lines = page.evaluate("() => navigator.clipboard.readText()")
+    reader = Reader(page)
+    reader.listen()
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(
         ["bash", "-c", lines],
@@ -37,6 +40,7 @@ def test_three_clicks_and_one_paste_to_the_first_record(new_page, user, tmp_path
     )
 
     expect(page.locator("#arrived")).to_contain_text("First record arrived.")
+    reader.hears("First record arrived")
     look(page, "connect-arrived")
     page.get_by_role("link", name="Open first steps").click()
     expect(page.get_by_role("heading", name="first steps")).to_be_visible()

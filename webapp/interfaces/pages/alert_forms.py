@@ -62,9 +62,7 @@ class RuleForm(_Form):
     cooldown_minutes = forms.TypedChoiceField(
         coerce=int, required=False, empty_value=None, label="For the same run", choices=COOLDOWNS, initial=0
     )
-    critical = forms.BooleanField(
-        required=False, label="Critical: may break through quiet hours where the channel lets it"
-    )
+    critical = forms.BooleanField(required=False, label="Critical: may break through quiet hours")
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, data: Any = None, *, channels: Iterable[Channel], **kwargs: Any) -> None:
@@ -132,11 +130,11 @@ class MetricForm(RuleForm):
     on, own_fields = "metric", ("metric", "comparison", "threshold", "in_a_row")
     metric = forms.CharField(
         max_length=250,
-        help_text="Such as train/entropy. It need not exist yet.",
+        help_text="Such as train/entropy.",
         widget=forms.TextInput(attrs={"list": "metrics", "autocomplete": "off", "spellcheck": "false"}),
     )
     comparison = forms.ChoiceField(label="Is", choices=[*COMPARISONS.items()])
-    threshold = _number("Threshold", "In units of the metric; a rate from 0 to 1.")
+    threshold = _number("Threshold", "A rate is from 0 to 1.")
     in_a_row = forms.CharField(
         label="Times in a row", initial="3", max_length=10,
         widget=forms.TextInput(attrs=dict(WHOLE)),

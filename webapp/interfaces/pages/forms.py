@@ -205,7 +205,7 @@ class RevisionForm(forms.Form):
 
     config = forms.CharField(
         label="Configuration",
-        help_text="YAML or JSON, complete. Unknown keys are refused.",
+        help_text="YAML or JSON, complete.",
         widget=forms.Textarea(attrs={"rows": 28, "spellcheck": "false", "wrap": "off"}),
         strip=False,
     )

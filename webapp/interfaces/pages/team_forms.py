@@ -84,14 +84,14 @@ class ProjectForm(forms.Form):
     ranks_forecasters = forms.BooleanField(
         required=False,
         label="Rank forecasters",
-        help_text="Shows a leaderboard of people by the scores of their predictions.",
+        help_text="A leaderboard of people by their predictions.",
     )
     max_metrics = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=MOST_METRICS,
         label="Metrics of a run",
-        help_text="Further ones are kept and have no curve.",
+        help_text="Further ones have no curve.",
         widget=forms.TextInput(attrs=OFF | {"inputmode": "numeric"}),
     )
 

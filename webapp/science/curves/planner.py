@@ -218,10 +218,7 @@ def to_continue(courses: Mapping[str, Course | None], keep: int, more: float) ->
         for place, (run, one) in enumerate(ordered)
     ]
     kept = sum(row["best"] for row in rows if row["keep"])
-    rule = (
-        f"Each run that goes on gets {words.amount(share)} of the {words.amount(more)} {HOURS}. Kept are those whose "
-        "forecasts most often end highest."
-    )
+    rule = f"Each kept run gets {words.amount(share)} of the {words.amount(more)} {HOURS}."
     return {
         "rows": rows,
         "share": share,

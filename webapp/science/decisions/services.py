@@ -62,7 +62,7 @@ def said(state: Payload) -> str:
     ]
     if state["used_hours"] is not None:
         of = f" of {words.amount(state['budget_hours'])}" if state["budget_hours"] else ""
-        parts.append(f"{words.amount(state['used_hours'])}{of} device-hours used")
+        parts.append(f"{words.amount(state['used_hours'])}{of} device-hours")
     if state["forecast"]:
         parts.append(f"forecast at the budget {state['forecast']['text']}")
     return f"{'; '.join(parts)}."

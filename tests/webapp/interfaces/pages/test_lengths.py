@@ -35,15 +35,15 @@ VOID = {
     "source",
 }
 MOST = {
-    "overview": 170, "connect": 30, "runs": 120, "launch": 90, "run": 260, "run-samples": 50, "compare":
-    250, "leaderboard": 150, "studies": 70, "study": 260, "new-study": 170, "planner": 220, "predictions":
-    70, "prediction": 230, "new-prediction": 170, "calibration": 70, "forecast-record": 100, "recipes": 270,
-    "recipe": 120, "new-revision": 50, "shares": 80, "new-share": 50, "shared": 70, "embed": 20, "members":
-    70, "project-settings": 170, "organisation": 60, "audit": 190, "alerts": 270, "new-alert-rule": 100,
-    "new-alert-channel": 60, "alert-preferences": 80, "notices": 70, "automation": 240, "status": 160,
-    "tokens": 80, "api-docs": 1140, "sign-in": 20, "decisions": 60, "reports": 40, "report": 80,
-    "edit-report": 80, "report-history": 70, "report-links": 70, "imports": 40, "new-import": 180, "import":
-    140, "shared-report": 70, "profile": 90, "change-password": 50, "forgot-password": 30,
+    "overview": 170, "connect": 30, "runs": 120, "launch": 80, "run": 250, "run-samples": 40, "compare": 230,
+    "leaderboard": 150, "studies": 50, "study": 250, "new-study": 170, "planner": 190, "predictions": 60,
+    "prediction": 210, "new-prediction": 120, "calibration": 50, "forecast-record": 70, "recipes": 270,
+    "recipe": 110, "new-revision": 40, "shares": 60, "new-share": 50, "shared": 50, "embed": 20, "members": 60,
+    "project-settings": 160, "organisation": 40, "audit": 190, "alerts": 270, "new-alert-rule": 80,
+    "new-alert-channel": 40, "alert-preferences": 70, "notices": 40, "automation": 240, "status": 160,
+    "tokens": 80, "api-docs": 1140, "sign-in": 20, "decisions": 50, "reports": 30, "report": 60,
+    "edit-report": 70, "report-history": 40, "report-links": 50, "imports": 30, "new-import": 120, "import": 80,
+    "shared-report": 50, "profile": 70, "change-password": 30, "forgot-password": 20,
 }  # fmt: skip
 
 

@@ -295,7 +295,7 @@ def test_an_owner_makes_a_project_and_stands_in_it(owner, user):
     page = text_of(owner.post("/organisation/projects", {"name": "Mathematics", "slug": "math"}, follow=True))
 
     project = Project.objects.get(slug="math")
-    assert role_in(user, project) == Role.ADMIN and "Who is in Mathematics" in page
+    assert role_in(user, project) == Role.ADMIN and '<div class="crumbs">Mathematics</div>' in page
     answer = owner.post("/organisation/projects", {"name": "Again", "slug": "math"})
     assert answer.status_code == 422 and "already a project math" in text_of(answer)
 

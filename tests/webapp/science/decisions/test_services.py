@@ -53,7 +53,7 @@ def test_how_a_run_stood_is_kept(choose, make_run):
     assert state["ceiling"]["value"] == pytest.approx(fit.params["A"])
     assert state["forecast"]["at"] == 16.0
     assert state["forecast"]["lo"] < state["forecast"]["value"] < state["forecast"]["hi"]
-    assert said(state).startswith("Pass rate 0.") and "8.00 of 16.0 device-hours used; forecast at" in said(
+    assert said(state).startswith("Pass rate 0.") and "8.00 of 16.0 device-hours; forecast at" in said(
         state
     )
 
@@ -62,7 +62,7 @@ def test_a_run_without_an_evaluation_can_be_decided_on(choose, make_run):
     state = choose("stop", make_run(0)).state
 
     assert (state["pass_rate"], state["forecast"]) == (None, None)
-    assert said(state) == "Pass rate –; ceiling not identified yet (no fit yet); 0 of 16.0 device-hours used."
+    assert said(state) == "Pass rate –; ceiling not identified yet (no fit yet); 0 of 16.0 device-hours."
 
 
 def test_of_a_prediction_what_its_page_said_is_kept(choose, make_run, user):

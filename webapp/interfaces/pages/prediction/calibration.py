@@ -55,7 +55,7 @@ def verdict(row: Row) -> str:
 def headline(row: Row) -> str:
     """The answer of the page in a sentence."""
     if not row.n or row.claimed is None or row.observed is None or row.lo is None or row.hi is None:
-        return "Nothing is scored yet, so nothing can be said about how well intervals are chosen."
+        return "No interval is judged yet."
     share = f"{row.inside} of {words.count(row.n, 'interval')} held what came"
     claimed = f"where {words.share_text(row.claimed)} was claimed"
     between = f"90 % between {words.share_text(row.lo)} and {words.share_text(row.hi)}"

@@ -81,7 +81,6 @@ class ClaimForm(forms.Form):
         coerce=float,
         choices=[(f"{level:g}", words.percent(level)) for level in LEVELS],
         label="Level of the interval",
-        help_text="How often the truth should lie inside.",
     )
     value = forms.FloatField(required=False, label="Value", widget=forms.TextInput(attrs=DECIMAL))
     lo_claim = forms.FloatField(required=False, label="From", widget=forms.TextInput(attrs=DECIMAL))
@@ -317,7 +316,7 @@ def reach_words(run: Run, curve: Curve, asked: Question) -> str:
     if not len(curve.x):
         return "The run has no evaluation yet."
     now = f"It has reached {axis.text(_last(curve))}"
-    projection = "A target that no run of the recipe reaches is a projection: kept, but never scored."
+    projection = "What no run of the recipe reaches is never scored."
     if run.state in ENDED:
         return f"{now} and has ended. {projection}"
     if (end := end_of_budget(run, curve)) is None:

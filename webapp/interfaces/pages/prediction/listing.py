@@ -51,7 +51,7 @@ class Part:
 
 PARTS = {
     "open": Part(
-        "Open", ("open",), "Claims that a run on its way will settle.", "No claim waits for its data now."
+        "Open", ("open",), "", "No claim waits for its data now."
     ),
     "mine": Part(
         "Awaiting my review", ("open", "projection"), "You were asked to judge these, and have not.",

@@ -18,7 +18,7 @@ def headline(found: Found) -> str:
     by = {row.method: row for row in found.methods}
     own = by.get("forecast")
     if own is None or not own.n_intervals or own.rmse is None or own.observed is None:
-        return "No forecast is judged yet, so nothing can be said about how good they are."
+        return "No forecast is judged yet."
     of = f"Of {words.count(own.n_intervals, 'forecast')} of {words.count(own.runs, 'run')}"
     held = f"the {share_text(SHOWN)} interval held what came in {share_text(own.observed)}"
     between = f"{share_text(CONFIDENCE)} between {share_text(own.lo or 0.0)} and {share_text(own.hi or 0.0)}"

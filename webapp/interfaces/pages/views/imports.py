@@ -77,19 +77,16 @@ class SaidForm(_Form):
     devices = _text(
         "Devices",
         20,
-        "How many GPUs trained, or cores on a CPU. Device-hours are devices × time. Leave it empty where you do not "
-        "know: then they are unknown.",
+        "GPUs that trained, or cores. Empty: device-hours are unknown.",
         inputmode="decimal",
     )
-    timezone = _text("Time zone", 60, "Of times without an offset, such as UTC or Europe/Berlin.")
-    task = _text(
-        "Task", MAX_TASK, "Runs of one task are compared. Of runs whose source does not name theirs."
-    )
-    model = _text("Model", MAX_MODEL, "Of runs whose source does not name theirs.")
+    timezone = _text("Time zone", 60, "Such as Europe/Berlin, of times without an offset.")
+    task = _text("Task", MAX_TASK, "Where the source names none.")
+    model = _text("Model", MAX_MODEL, "Where the source names none.")
     source = _text(
         "Name of the source",
         MAX_NAME,
-        "What is imported again under the same name adds to the same runs. Empty: the name of the file.",
+        "The same name again adds to the same runs. Empty: the file’s.",
     )
 
     def options(self) -> dict[str, Any]:
@@ -115,7 +112,7 @@ class NewImportForm(SaidForm):
     pass_rate = _text(
         "Pass rate",
         MAX_NAME,
-        "The metric that is the held-out pass rate, from 0 to 1, as the source calls it: its curve is fitted.",
+        "The metric, as the source calls it; from 0 to 1.",
     )
     percent = forms.BooleanField(label="It is in percent, from 0 to 100", required=False)
     experiments = _text("Experiments", 2000, "Names with commas between; empty: all.")

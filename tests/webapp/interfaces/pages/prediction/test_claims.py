@@ -58,6 +58,6 @@ def test_the_form_says_when_a_target_is_a_projection(half_run):
             setattr(half_run, name, value)
         return reach_words(half_run, curve_of(half_run), asked_of(QueryDict("")))
 
-    assert "its budget ends at 16.0. A target that no run" in said()
+    assert "its budget ends at 16.0. What no run" in said()
     assert "no budget, so a claim stays open for as long as it runs" in said(budget_hours=None)
-    assert said(state="succeeded").startswith("It has reached 8.00 device-hours and has ended. A target")
+    assert said(state="succeeded").startswith("It has reached 8.00 device-hours and has ended. What no")
