@@ -62,6 +62,10 @@ def measure(options: argparse.Namespace) -> None:
         "1 run (baseline)": few,
         f"{options.runs} runs over steps": many,
         f"{options.runs} runs over tokens": many | {"x": "tokens"},
+        f"{options.runs} runs over the wall clock": many | {"x": "wall_clock"},
+        f"{options.runs} runs over a metric": many | {"x": "train/m00"},
+        f"{options.runs} runs, 200 of the steps": many | {"lo": 900, "hi": 1100},
+        f"{options.runs} runs, 2 of the hours": many | {"x": "device_hours", "lo": 9, "hi": 11},
         f"{options.runs} runs by recipe": many | {"by": "recipe"},
     }
     print(
@@ -80,10 +84,11 @@ def make_runs(runs: int, metrics: int, steps: int):
     """A member, and the ids of runs that report so many metrics at so many steps."""
     from django.contrib.auth import get_user_model
     from django.db import connection
+    from django.utils import timezone
 
     from webapp.identity.accounts.models import Role
     from webapp.identity.accounts.services import create_project, set_role
-    from webapp.record.runs.models import Attempt, Run, Series, State
+    from webapp.record.runs.models import Attempt, Record, Run, Series, State
 
     user = get_user_model().objects.create_user("bench", password="not-used-anywhere")
     project = create_project(slug="bench", name="Bench")
@@ -97,6 +102,10 @@ def make_runs(runs: int, metrics: int, steps: int):
     )
     Series.objects.bulk_create(
         Series(run=run, metric=f"train/m{j:02}") for run in made for j in range(metrics)
+    )
+    began = timezone.now()  # only when each began is read of the records
+    Record.objects.bulk_create(
+        Record(run=run, attempt=1, seq=0, step=0, time=began, compute={}, metrics={}) for run in made
     )
     with connection.cursor() as cursor:
         cursor.execute(FILL, [steps])

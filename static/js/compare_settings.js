@@ -168,7 +168,8 @@ function drawAll() {
 
 chooser();
 if (form) {
-  form.addEventListener("change", () => {
+  form.addEventListener("change", ({ target }) => {
+    if (target.selectedOptions[0].closest("[data-asks]")) { form.requestSubmit(); return; } // its values are not here yet
     keepInUrl({ sx: form.elements.sx.value, sy: form.elements.sy.value });
     drawAll();
   });

@@ -29,6 +29,9 @@ function keep() {
   keepInUrl(Object.fromEntries(Object.entries(state).map(([name, value]) => [root.dataset.prefix + name, value])));
 }
 
+/** Its colour, and beyond six recipes dashes: no two of eighteen look alike. */
+const classOf = (group) => `s${(group % 6) + 1} dash${Math.floor(group / 6) % 3}`;
+
 /** A number that has room beside a panel. */
 const label = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : amount(value));
 
@@ -113,7 +116,7 @@ function drawPanel(panel, card, range, height, weight) {
   const dots = payload.x.is_metric && payload.by === "run";
   for (const line of lines) {
     const { group } = payload.series[line.series];
-    const of = { class: `s${(group % 6) + 1}`, "data-group": group };
+    const of = { class: classOf(group), "data-group": group };
     if (line.lo) svg.append(element("path", { ...of, class: `${of.class} range`, d: bandOf(line, place) }));
     if (faint) svg.append(element("path", { ...of, class: `${of.class} raw${dots ? " dots" : ""}`, d: pathOf(line.x, line.y, place, dots) }));
     line.node = element("path", { ...of, class: `${of.class}${dots && !weight ? " dots" : ""}`, d: pathOf(line.x, line.drawn, place, dots && !weight) });
@@ -236,7 +239,7 @@ function legend() {
   const node = document.getElementById("panels-legend");
   node.hidden = payload.series.length < 2;
   node.replaceChildren(...payload.groups.map(({ label, runs }, place) => {
-    const button = element("button", { type: "button", class: `plain s${(place % 6) + 1}`, "aria-pressed": String(!hidden.has(label)), "data-group": place });
+    const button = element("button", { type: "button", class: `plain ${classOf(place)}`, "aria-pressed": String(!hidden.has(label)), "data-group": place });
     button.append(element("span", { class: "swatch" }), element("span", {}, runs > 1 ? `${label}, ${runs} runs` : label));
     return button;
   }));

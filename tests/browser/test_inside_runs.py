@@ -204,6 +204,10 @@ def test_settings_against_what_came(page, chosen):
     page.get_by_role("button", name="Show all runs").click()
     expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
 
+    page.locator("select[name=sy]").select_option("train/kl")
+    expect(page.locator("#scatter-words")).to_contain_text("1 run: train/kl, newest over")
+    expect(page.get_by_role("columnheader", name="train/kl, newest")).to_be_visible()
+
 
 def test_machines_by_node_and_part(page, make_run):
     run = make_run(30)

@@ -148,11 +148,10 @@ def small_multiple(
     *,
     label: str,
     limits: Sequence[Limit] = (),
-    alarming: Sequence[tuple[float, float]] = (),
     sight: Scale = (math.inf, -math.inf),
 ) -> SafeString:
-    """A line over steps in a 200 x 56 box; beyond a limit the ground is tinted, (step, value) that alarm are dots.
-    From `sight` to its end all is seen, whatever the values are."""
+    """A line over steps in a 200 x 56 box; beyond a limit the ground is tinted. From `sight` to its end all is seen,
+    whatever the values are."""
     if len(values) < 2:
         return mark_safe("")  # nosec B308  # digits and constants
     width, height, margin = 200, 56, 4
@@ -162,16 +161,9 @@ def small_multiple(
     across = lambda step: (step - first) / span * width
     ys = _heights(values, height, margin, lo, hi)
     bands = format_html_join("", "{}", ((_band(limit, width, height, margin, lo, hi),) for limit in limits))
-    dots = "".join(
-        f"M{across(step):.1f},{y:.1f}h0"
-        for (step, _), y in zip(
-            alarming, _heights([v for _, v in alarming], height, margin, lo, hi), strict=True
-        )
-    )
     return format_html(
-        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}<path d="{}"/>{}</svg>',
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}<path d="{}"/></svg>',
         width, height, label, bands, _path([across(step) for step in steps], ys),
-        format_html('<path class="alarming" d="{}"/>', dots) if dots else "",
     )  # fmt: skip
 
 

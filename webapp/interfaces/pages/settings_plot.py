@@ -1,6 +1,6 @@
 """Settings of runs against what came of them: what the third tab of a comparison draws. Pure functions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,16 +63,23 @@ class SettingsPlot:
         return [asdict(column) for column in self.columns]
 
 
-def settings_plot(entries: Sequence[Entry], x: str) -> SettingsPlot:
-    """The columns of entries of one run each; x: the axis of their forecasts and fits."""
+def settings_plot(
+    entries: Sequence[Entry], x: str, newest: Mapping[str, Sequence[float | None]] | None = None
+) -> SettingsPlot:
+    """The columns of entries of one run each; x: the axis of their forecasts and fits. newest: metric -> its newest
+    value in each run, where it is an outcome, too."""
     configs = [dict(leaves(entry.runs[0].config or {})) for entry in entries]
     paths = list(dict.fromkeys(path for config in configs for path in config))
     found = [_setting(path, [config.get(path) for config in configs]) for path in paths]
     differing = [column for column in found if len(set(column.values)) > 1]
     kept = tuple(column for column in differing if not _is_name(column))
     left_out = tuple(column.key for column in differing if _is_name(column))
-    outcomes = (_outcome(key, label, entries, said) for key, label, said in _outcomes(x))
-    return SettingsPlot(kept, tuple(c for c in outcomes if any(v is not None for v in c.values)), left_out)
+    outcomes = [_outcome(key, label, entries, said) for key, label, said in _outcomes(x)]
+    nowhere = (None,) * len(entries)
+    for metric, values in (newest or {}).items():
+        outcomes.append(Column(metric, f"{metric}, newest", "linear", tuple(values), nowhere, nowhere))
+    there = tuple(column for column in outcomes if any(value is not None for value in column.values))
+    return SettingsPlot(kept, there, left_out)
 
 
 def _is_name(column: Column) -> bool:

@@ -15,13 +15,13 @@ import numpy as np
 from django.db import connection
 
 from headroom.adapters.naming import SYSTEM
-from webapp.record.runs.models import Run
 from webapp.record.runs.points import AXES, arrays_of
 from webapp.record.runs.sampling import INDEXED_STRIDE, sampled_of_runs, stride_for
 
 MOST_POINTS = 60  # of a line among many
 EMPTIED = MOST_POINTS // 4  # fewer points than this: its steps are no multiples of the stride
 FARTHEST = 2**62  # step
+MOST_SCANNED = 500_000  # points that are looked at for what no index has; of more only what one has is read
 PATTERN = "*?["
 WALL_CLOCK = "wall_clock"  # hours since the run's first record, pauses between attempts included
 COLUMNS = {name: f"p.{name}" for name in AXES} | {WALL_CLOCK: "extract(epoch FROM p.time) / 3600"}
@@ -65,11 +65,11 @@ SELECT wanted.*, found.* FROM {long} CROSS JOIN LATERAL (
 ) AS found
 """
 _NEWEST = """
-SELECT s.metric, newest.step, newest.value FROM runs_series AS s JOIN LATERAL (
+SELECT s.run_id, s.metric, newest.step, newest.value FROM runs_series AS s JOIN LATERAL (
     SELECT p.step, p.value FROM runs_effective_point AS p WHERE p.series_id = s.id
     ORDER BY p.attempt DESC, p.seq DESC LIMIT 1
 ) AS newest ON true
-WHERE s.run_id = %(run)s AND s.metric = ANY(%(metrics)s)
+WHERE s.run_id = ANY(%(runs)s) AND s.metric = ANY(%(metrics)s)
 """
 # What was reported as null has no point; a partial index finds the records.
 _GAPS = """
@@ -158,6 +158,7 @@ def lines_of(
     x: str,
     window: Window = EVERYWHERE,
     most: int = MOST_POINTS,
+    most_scanned: int = MOST_SCANNED,
 ) -> Lines:
     """Metric -> run -> its line of about `most` points over an axis of COLUMNS, or over any other metric.
 
@@ -169,7 +170,8 @@ def lines_of(
     own = _series_of(run_ids, metrics, most)
     began = _began(run_ids) if x == WALL_CLOCK else {}
     spans = _spans(own, x, window, began) if window != EVERYWHERE else {}
-    wants = {one.pk: _want(one, spans.get(one.run, EVERYWHERE), most) for one in own}
+    least = INDEXED_STRIDE if sum(one.last // one.apart for one in own) > most_scanned else 1
+    wants = {one.pk: _want(one, spans.get(one.run, EVERYWHERE), most, least) for one in own}
     read = _read(wants.values(), x)
     lines: Lines = {metric: {} for metric in metrics}
     emptied: dict[str, list[str]] = {}
@@ -226,16 +228,18 @@ def _began(run_ids: Iterable[str]) -> dict[str, float]:
         return dict(cursor.fetchall())
 
 
-def _want(one: _Series, span: Window, most: int) -> _Want:
-    """The steps of a span, thinned by 2^k times the distance of the series' first two steps; and one such beyond it."""
+def _want(one: _Series, span: Window, most: int, least: int = 1) -> _Want:
+    """The steps of a span, thinned by 2^k times the distance of the series' first two steps, a multiple of `least`; and
+    one such beyond it."""
     first = max(-FARTHEST, span[0] - one.apart)
     until = min(FARTHEST, span[1] + one.apart)
-    apart, last = one.apart, max(0, min(one.last, until))
-    stride = (
-        1
-        if one.is_short
-        else apart * stride_for(int(last // apart), most, int(max(0, min(first, last)) // apart))
-    )
+    stride = 1
+    if not one.is_short:
+        last = max(0, min(one.last, until))
+        places = [int(place // one.apart) for place in (last, max(0, min(first, last)))]
+        stride = one.apart * stride_for(places[0], most, places[1])
+        while stride % least:
+            stride *= 2
     return _Want(one.pk, stride, int(first), int(until), one.last)
 
 
@@ -327,11 +331,11 @@ def _line(points: _Points, began: float, window: Window, is_whole: bool) -> Line
     return Line(at[order], points.y[order], is_whole)
 
 
-def newest_of(run: Run, metrics: Sequence[str]) -> dict[str, tuple[int, float]]:
-    """Metric -> step and value of its newest effective point, of those that the run reports. One query."""
+def newest_of(run_ids: Iterable[str], metrics: Sequence[str]) -> dict[tuple[str, str], tuple[int, float]]:
+    """(run, metric) -> step and value of its newest effective point, where there is one. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(_NEWEST, {"run": run.pk, "metrics": list(metrics)})
-        return {metric: (step, value) for metric, step, value in cursor.fetchall()}
+        cursor.execute(_NEWEST, {"runs": list(run_ids), "metrics": list(metrics)})
+        return {(run, metric): (step, value) for run, metric, step, value in cursor.fetchall()}
 
 
 def gaps_of(run_ids: Sequence[str], metrics: Sequence[str], x: str) -> dict[tuple[str, str], np.ndarray]:

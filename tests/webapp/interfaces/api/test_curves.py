@@ -160,6 +160,21 @@ def test_series_of_many_runs_in_columns(reader, evaluated, tracked, problem):
     assert problem(reader.get("series", run="nothing"))[:2] == (404, "not_found")
 
 
+def test_panels_over_any_x_and_a_part_of_it(reader, evaluated, problem):
+    asked = {"run": evaluated.pk, "metric": "eval/pass_rate"}
+    line = lambda **more: reader.get("panels", **asked, **more).json()["panels"][0]["lines"][0]
+
+    assert line(lo=4, hi=9)["x"] == line()["x"][3:11]  # and one beyond each end
+    assert line(x="wall_clock")["x"][0] == 0
+    assert line(x="eval/pass_rate")["x"] == pytest.approx(sorted(line()["y"]), rel=1e-4)
+    status, code, field, message = problem(reader.get("panels", **asked, x="eval/pass_rat"))
+    assert (status, code, field) == (
+        422,
+        "invalid_input",
+        "x",
+    ) and 'did you mean "eval/pass_rate"?' in message
+
+
 def test_metric_names(reader, evaluated):
     assert reader.get(f"runs/{evaluated.pk}/metrics").json() == {"items": ["eval/pass_rate"], "next": None}
 

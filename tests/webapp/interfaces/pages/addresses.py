@@ -75,8 +75,8 @@ PAGES: dict[str, Callable[[Things], str]] = {
 }
 # What is read, too, but no page: files, JSON, regions; a link that works once, and what belongs to the sign-in.
 NOT_PAGES = {
-    "example", "run-figure", "run-panels", "run-timeline", "run-log", "run-log-lines", "run-file", "runs-complete", "runs-bulk",
-    "compare-search", "compare-panels", "compare-odds", "compare-crossings", "leaderboard-csv",
+    "example", "run-figure", "run-panels", "run-timeline", "run-log", "run-log-lines", "run-file", "runs-complete",
+    "runs-bulk", "compare-search", "compare-panels", "compare-odds", "compare-crossings", "leaderboard-csv",
     "leaderboard-efficiency", "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state",
     "study-csv", "runs-csv", "runs-json", "run-records-csv", "run-records-jsonl",
     "run-records-parquet", "run-samples-jsonl", "shared-picture", "palette",

@@ -335,6 +335,13 @@ def test_settings_are_the_third_tab(ada, make_run):
     assert 'src="/static/js/compare_settings' in page and "tab=metrics" in page
     assert '<option value="seed" selected>' in page and '<option value="pass_rate" selected>' in page
     assert page.count("data-run=") == 2 and "Forecast ceiling" in page
+    assert "<option>train/entropy</option>" in page
+    by_metric = page_of(ada, run=runs, tab="settings", sx="train/reward", sy="train/entropy")
+    assert '<option value="train/entropy" selected>train/entropy, newest</option>' in by_metric
+    assert (
+        '<option value="train/reward" selected>' in by_metric
+        and "<th>train/entropy, newest</th>" in by_metric
+    )
     assert "No runs chosen yet" in page_of(ada, tab="settings", ref="scalerl")
     assert "selected>Forecast ceiling" in page_of(ada, run=runs, tab="settings", sx="nothing", sy="nothing")
 

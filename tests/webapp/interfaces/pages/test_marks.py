@@ -87,13 +87,6 @@ def test_a_lower_limit_tints_the_ground_below_it():
     assert heights[0] < top <= heights[1] + 0.1 < heights[2] < top + height
 
 
-def test_alarming_points_are_dots_on_their_line():
-    svg = marks.small_multiple([0, 1, 2], [0.0, 0.2, 0.1], label="Truncation", alarming=[(1, 0.2)])
-
-    x, y = part_points(svg)[1]
-    assert part(svg, "alarming").get("d") == f"M{x:.1f},{y:.1f}h0"
-
-
 def test_the_levels_differ_in_shape_and_in_class():
     warning, critical = (parse(marks.alarm_mark(level)) for level in ("warning", "critical"))
 

@@ -56,6 +56,16 @@ def test_outcomes_have_their_intervals_and_one_that_no_run_has_is_not_offered():
     assert [c["key"] for c in plot.payload] == ["seed", "ceiling", "pass_rate"]
 
 
+def test_the_newest_value_of_a_metric_is_an_outcome_where_any_run_has_it():
+    entries = [entry("0", {"seed": 1}), entry("1", {"seed": 2})]
+
+    plot = settings_plot(entries, "step", {"train/kl": [0.25, None], "train/loss": [None, None]})
+
+    (column,) = plot.outcomes
+    assert (column.key, column.label, column.values) == ("train/kl", "train/kl, newest", (0.25, None))
+    assert [column.cell(i) for i in range(2)] == ["0.25", "–"] and column.lo == (None, None)
+
+
 def test_runs_without_settings_or_outcomes_have_no_columns():
     plot = plot_of({}, None)
 

@@ -83,7 +83,7 @@ def test_a_long_series_is_thinned_and_not_emptied(tracked, make_record, step_of)
 
     assert not line.whole and EMPTIED_AT_LEAST <= len(line.x) <= MOST_POINTS + 1
     assert np.all(np.diff(line.x) > 0) and (line.x == line.y).all()
-    assert newest_of(tracked, ["a", "b"]) == {"a": (step_of(299), step_of(299))}
+    assert newest_of([tracked.pk], ["a", "b"]) == {(tracked.pk, "a"): (step_of(299), step_of(299))}
 
 
 def test_superseded_points_are_left_out(launch_one, make_record):
@@ -137,6 +137,16 @@ def test_a_window_is_thinned_anew_with_one_point_beyond_each_end(tracked, make_r
     assert line.x.tolist() == list(range(10, 22)) and line.whole
     assert over_hours.y.tolist() == line.y.tolist()
     assert lines_of([tracked.pk], ["a"], "step", (5000, 6000))["a"].get(tracked.pk) is None or length == 30
+
+
+def test_of_too_many_points_a_window_has_only_those_that_an_index_has(tracked, make_record):
+    report(tracked, make_record, range(1000))
+
+    line = lines_of([tracked.pk], ["a"], "step", (100, 200), most_scanned=999)["a"][tracked.pk]
+    every = lines_of([tracked.pk], ["a"], "step", (100, 200), most=120)["a"][tracked.pk]
+
+    assert line.x.tolist() == list(range(96, 201, 8)) and not line.whole
+    assert len(every.x) == 103
 
 
 def test_the_fewer_lines_the_more_points(tracked, make_record):

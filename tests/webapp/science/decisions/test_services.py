@@ -53,9 +53,7 @@ def test_how_a_run_stood_is_kept(choose, make_run):
     assert state["ceiling"]["value"] == pytest.approx(fit.params["A"])
     assert state["forecast"]["at"] == 16.0
     assert state["forecast"]["lo"] < state["forecast"]["value"] < state["forecast"]["hi"]
-    assert said(state).startswith("Pass rate 0.") and "8.00 of 16.0 device-hours; forecast at" in said(
-        state
-    )
+    assert said(state).startswith("Pass rate 0.") and "8.00 of 16.0 device-hours; forecast at" in said(state)
 
 
 def test_a_run_without_an_evaluation_can_be_decided_on(choose, make_run):

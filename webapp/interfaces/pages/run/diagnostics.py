@@ -67,11 +67,11 @@ def diagnostics_context(run: Run, query: QueryDict) -> Payload:
 def diagnostics_payload(run: Run, alarms: Sequence[Alarm], query: QueryDict) -> Payload:
     """The panels of the run, those of TITLES where the query names none, with what its alarms say of each."""
     payload = panels_payload([run], query, PREFIX, usual=tuple(TITLES), most=MOST_PANELS)
-    newest = newest_of(run, [panel["metric"] for panel in payload["panels"]])
+    newest = newest_of([run.pk], [panel["metric"] for panel in payload["panels"]])
     over_steps = payload["x"]["key"] == "step"
     for panel in payload["panels"]:
         own = [alarm for alarm in alarms if alarm.metric == panel["metric"]]
-        step, value = newest[panel["metric"]]
+        step, value = newest[run.pk, panel["metric"]]
         marks = (
             sorted({(at, y) for alarm in own for at, y in alarm.marks if y is not None}) if over_steps else []
         )

@@ -18,6 +18,7 @@ from webapp.interfaces.pages.panels import FIELDS, panels_context, panels_payloa
 from webapp.interfaces.pages.settings_plot import CEILING, settings_plot
 from webapp.record.recipes.selectors import revisions_with_runs
 from webapp.record.runs.bounds import label_of
+from webapp.record.runs.panels import metrics_of, newest_of
 from webapp.record.runs.selectors import RunFilters, runs_of
 from webapp.record.savedviews.models import SavedView
 from webapp.record.savedviews.selectors import layouts_of
@@ -26,6 +27,7 @@ from webapp.science.curves.comparison import odds
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.drawing import VIEWS as KNOWN_VIEWS
 from webapp.science.curves.comparison.entries import BY, MOST_RUNS, Choice, Entry, choose
+from webapp.science.curves.comparison.panels import MOST_NAMES
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
@@ -44,7 +46,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     if "drop" in request.GET:
         return redirect(f"{reverse('compare')}?{_without(request.GET, request.GET['drop']).urlencode()}")
     choice, asked = _choice(request), _asked(request)
-    shell = {
+    shell: dict[str, Any] = {
         "choice": choice,
         "chips": _chips(request, choice),
         "many_chips": len(request.GET.getlist("run")) > CHIPS_UP_TO,
@@ -55,8 +57,8 @@ def compare(request: HttpRequest) -> HttpResponse:
     }
     if shell["tab"] == "metrics":
         panels = panels_context(request.GET, reverse("compare-panels"))
-        metrics = {"panels": panels, "by": asked["by"], "choices": BY, "layouts": _layouts(request)}
-        return render(request, "compare_metrics.html", shell | metrics)
+        shell |= {"panels": panels, "by": asked["by"], "choices": BY, "layouts": _layouts(request)}
+        return render(request, "compare_metrics.html", shell)
     if shell["tab"] == "settings":
         return render(request, "compare_settings.html", shell | _settings(request, choice, asked["x"]))
     entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
@@ -120,17 +122,25 @@ def delete_layout(request: HttpRequest, view_id: int) -> HttpResponse:
 
 
 def _settings(request: HttpRequest, choice: Choice, x: str) -> dict[str, Any]:
-    """Settings that differ against what came, of each run. sx, sy of the query: the columns of the scatter plot."""
+    """Settings that differ against what came, of each run. sx, sy of the query: the columns of the scatter plot, each a
+    setting, an outcome, or a metric of which the newest value is meant."""
     if not choice.runs:
         return {}
     prefetch_related_objects(choice.runs, "summary")
     entries = entries_of(choice.runs, (), x=x)
-    plot = settings_plot(entries, x)
     across, up = request.GET.get("sx", ""), request.GET.get("sy", "")
+    ids = [run.pk for run in choice.runs]
+    names = metrics_of(ids)
+    asked = [name for name in dict.fromkeys((across, up)) if name in names]
+    newest = newest_of(ids, asked) if asked else {}
+    plot = settings_plot(
+        entries, x, {name: [newest.get((pk, name), (0, None))[1] for pk in ids] for name in asked}
+    )
     columns, outcomes = [c.key for c in plot.columns], [c.key for c in plot.outcomes]
     default = columns[0] if plot.settings else "hours"
     return {
         "plot": plot,
+        "metrics": [name for name in names if name not in asked][:MOST_NAMES],
         "rows": [(entry, [column.cell(i) for column in plot.columns]) for i, entry in enumerate(entries)],
         "drawn": {"columns": plot.payload, "runs": [{"id": e.key, "label": e.label} for e in entries]},
         "x": x,
