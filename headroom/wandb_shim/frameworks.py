@@ -4,14 +4,15 @@ LightGBM and Stable Baselines have their numbers logged; of all others each name
 A framework is imported when something of its module is asked for, and only where it is installed.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-import headroom.wandb_shim as wandb
 from headroom.wandb_shim.accepted import accepts, warn_once
 from headroom.wandb_shim.util import get_module
 
+wandb = sys.modules["headroom.wandb_shim"]  # which is still being imported
 OTHERS = (
     "catboost", "cohere", "diffusers", "dspy", "fastai", "gym", "huggingface", "kfp", "langchain", "lightning",
     "lightning.fabric", "metaflow", "openai", "prodigy", "sacred", "sagemaker", "sklearn", "tensorboard", "tensorflow",

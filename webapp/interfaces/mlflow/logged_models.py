@@ -150,7 +150,8 @@ def search(call: Call) -> dict[str, Any]:
     runs = runs_of_groups(call).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
     name = name_wanted(protocol.text(call.body, "filter", default=""), "models")
     most = protocol.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
-    found, characters = [], 0
+    found: list[tuple[ClientRun, str, dict[str, Any]]] = []
+    characters = 0
     for run in runs.defer("params", "tags", "run__config")[:MOST_FOUND].iterator(chunk_size=10):
         wanted = {key: one for key, one in run.logged_models.items() if name is None or one["name"] == name}
         characters += len(json.dumps(wanted))
