@@ -4,15 +4,15 @@ LightGBM and Stable Baselines have their numbers logged; of all others each name
 A framework is imported when something of its module is asked for, and only where it is installed.
 """
 
+import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from headroom.wandb_shim.accepted import accepts, warn_once
 from headroom.wandb_shim.util import get_module
 
-wandb: Any = import_module("headroom.wandb_shim")  # which imports this module
+wandb = sys.modules["headroom.wandb_shim"]  # which is still being imported
 OTHERS = (
     "catboost", "cohere", "diffusers", "dspy", "fastai", "gym", "huggingface", "kfp", "langchain", "lightning",
     "lightning.fabric", "metaflow", "openai", "prodigy", "sacred", "sagemaker", "sklearn", "tensorboard", "tensorflow",
