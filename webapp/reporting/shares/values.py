@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from webapp.reporting.shares.drawing import Drawing
 from webapp.science.curves.words import amount
@@ -43,9 +43,7 @@ def values_of(drawing: Drawing) -> Values:
     return Values(["Series", drawing.x_label, drawing.y_label], rows)
 
 
-def side_by_side(
-    x: str, columns: Iterable[tuple[str, Mapping[float, str]]], places: Iterable[float]
-) -> Values:
+def side_by_side(x: str, columns: Iterable[tuple[str, Mapping[Any, str]]], places: Iterable[float]) -> Values:
     """A column for each series, (its title, place -> value), and a row for some of the places."""
     series = list(columns)
     rows = [
