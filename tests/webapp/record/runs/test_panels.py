@@ -142,7 +142,7 @@ def test_a_window_is_thinned_anew_with_one_point_beyond_each_end(tracked, make_r
 def test_of_too_many_points_a_window_has_only_those_that_an_index_has(tracked, make_record):
     report(tracked, make_record, range(1000))
 
-    line = lines_of([tracked.pk], ["a"], "step", (100, 200), most_scanned=999)["a"][tracked.pk]
+    line = lines_of([tracked.pk], ["a"], "step", (100, 200), most_scanned=900)["a"][tracked.pk]
     every = lines_of([tracked.pk], ["a"], "step", (100, 200), most=120)["a"][tracked.pk]
 
     assert line.x.tolist() == list(range(96, 201, 8)) and not line.whole
