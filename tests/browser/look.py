@@ -46,8 +46,7 @@ STRUCTURE = """() => {
     }
     const named = (node, name) => (node.getAttribute(name) ?? "").split(" ").map((id) => document.getElementById(id));
     const charts = ".chart, .tab-chart, .report-chart, .drawn, .bars, .parallel, .timeline[role=group]";
-    // A panel of Diagnostics is enlarged for its table.
-    const small = ".minis:not(:has([title=Enlarge])), .mini:has(> svg[role=img]):not(.minis .mini)";
+    const small = ".minis, .mini:has(> svg[role=img]):not(.minis .mini)";
     for (const node of all(`:is(${charts}, ${small}):not([hidden])`)) {
         const name = `the chart ${node.id || node.className}`;
         const own = document.querySelector(`[data-chart="${node.id}"] [data-values]`);
