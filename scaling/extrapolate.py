@@ -36,7 +36,6 @@ from scaling.points import InputError, Points, check_fraction, prepare
 
 DRAWS = 2000
 MOST_POINTS = 64  # more are averaged within equal steps of log compute
-REACH = 2.3  # how many standard deviations of its prior the grid of B and C_mid spans to either side
 PASSES = 3  # over the grid, each drawn in around what the one before found
 WIDE = 3.0  # standard deviations of the posterior that the drawn-in grid spans to either side
 UNSEEN = 0.5  # of the distance between nodes: a standard deviation that they cannot tell from none
@@ -56,12 +55,13 @@ class Prior:
     nu: tuple[tuple[float, float], ...] = ((0.05, 0.5), (0.5, 1.0), (1.0, 1.0))
     stopped: tuple[tuple[float, float], ...] = ((0.45, 0.2), (0.65, 0.2), (0.85, 0.2))
     log_b: tuple[float, float] = (0.2, 0.5)
-    log_mid: tuple[float, float] = (-0.8, 0.8)
+    log_mid: tuple[float, float] = (-0.5, 0.7)
     discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.02, 4.0, 1.0))
     r0: tuple[float, float] = (0.3, 0.4)
     a: tuple[float, float] = (0.6, 0.5)
     kappa: tuple[float, float] = (1.0, 0.05)
-    steps: tuple[int, int] = (13, 17)  # of the grid in B and C_mid
+    reach: float = 5.0  # of the grid in B and C_mid, in standard deviations to either side
+    steps: tuple[int, int] = (13, 17)  # of that grid
 
     @property
     def tails(self) -> Array:
@@ -252,7 +252,7 @@ class Posterior:
         often = np.log(np.outer([one[2] for one in prior.discrepancy], likely))
         often -= np.log(np.exp(often).sum())
         nodes, h = _nodes(prior.steps)
-        centre, axes = np.zeros((1, len(nu), 2)), np.zeros((1, len(nu), 2, 2)) + REACH * np.eye(2)
+        centre, axes = np.zeros((1, len(nu), 2)), np.zeros((1, len(nu), 2, 2)) + prior.reach * np.eye(2)
         for last in (False,) * (PASSES - 1) + (True,):
             z = centre[:, :, None] + nodes @ np.swapaxes(axes, -1, -2)
             b = np.exp(prior.log_b[0] + prior.log_b[1] * z[..., 0])

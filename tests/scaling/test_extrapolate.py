@@ -154,6 +154,7 @@ BEFORE = Prior(
     log_mid=(-1.0, 1.2),
     discrepancy=((0.003, 4.0, 1.0), (0.02, 4.0, 2.0)),
     kappa=(0.95, 0.1),
+    reach=2.3,
 )
 STORED = json.loads(Path(__file__).with_name("forecasts_stored.json").read_text())
 
@@ -166,6 +167,22 @@ def test_forecasts_are_those_of_before_they_were_made_faster(stored: dict) -> No
 
     for name in ("value", "lo", "hi", "ceiling", "ceiling_interval"):
         assert getattr(said, name) == pytest.approx(stored[name], abs=1e-9)
+
+
+@pytest.mark.parametrize("times", [4.0, 30.0, 60.0])
+def test_a_run_seen_far_beyond_its_middle_is_known_well(times: float) -> None:
+    """Its C_mid lies far out in the prior: the grid must reach it, else no form follows the curve and the discrepancy
+    takes it all."""
+    compute = np.linspace(times / 60, times, 60)
+    reward = (
+        0.1 + 0.5 * compute**1.5 / (1 + compute**1.5) + 0.005 * np.random.default_rng(1).standard_normal(60)
+    )
+
+    said = extrapolate(compute, reward, [2 * times])
+
+    came = 0.1 + 0.5 / (1 + (2 * times) ** -1.5)
+    assert said.lo[0] < came < said.hi[0]
+    assert said.hi[0] - said.lo[0] < (0.03 if times < 10 else 0.012)
 
 
 def test_a_run_that_stopped_is_forecast_to_stay_and_one_that_rises_is_not() -> None:
