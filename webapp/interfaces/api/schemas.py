@@ -529,7 +529,7 @@ class PanelsQuery(Schema):
     x: str = Field(
         "step",
         max_length=250,
-        description="device_hours, flops, tokens, step; wall_clock: hours since the run's first record, pauses "
+        description="device_hours, flops, tokens, step; wall_clock: hours since the run began, pauses "
         "included; or any metric that a run reports: pairs of the same step.",
     )
     by: Literal["run", "recipe"] = "run"

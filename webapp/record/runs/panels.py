@@ -23,7 +23,7 @@ EMPTIED = MOST_POINTS // 4  # fewer points than this: its steps are no multiples
 FARTHEST = 2**62  # step
 MOST_SCANNED = 500_000  # points that are looked at for what no index has; of more only what one has is read
 PATTERN = "*?["
-WALL_CLOCK = "wall_clock"  # hours since the run's first record, pauses between attempts included
+WALL_CLOCK = "wall_clock"  # hours since the run began, pauses between attempts included
 COLUMNS = {name: f"p.{name}" for name in AXES} | {WALL_CLOCK: "extract(epoch FROM p.time) / 3600"}
 Lines = dict[str, dict[str, "Line"]]
 Window = tuple[float, float]  # of the axis
@@ -33,9 +33,10 @@ _NAMES = """
 SELECT metric, count(*) FROM runs_series WHERE run_id = ANY(%(runs)s) GROUP BY metric ORDER BY metric
 """
 _BEGAN = """
-SELECT wanted.run_id, extract(epoch FROM first.time)::float8 / 3600 FROM unnest(%(runs)s::text[]) AS wanted (run_id)
-CROSS JOIN LATERAL (
-    SELECT time FROM runs_record WHERE run_id = wanted.run_id ORDER BY attempt, seq LIMIT 1) AS first
+SELECT run.id, extract(epoch FROM least(run.started_at, first.time))::float8 / 3600 FROM runs_run AS run
+LEFT JOIN LATERAL (
+    SELECT time FROM runs_record WHERE run_id = run.id ORDER BY attempt, seq LIMIT 1) AS first ON true
+WHERE run.id = ANY(%(runs)s) AND coalesce(run.started_at, first.time) IS NOT NULL
 """
 _ENDS = """
 SELECT s.id, s.run_id, s.metric, head.steps, tail.step, counted.n FROM runs_series AS s
@@ -222,7 +223,7 @@ def _series_of(run_ids: Sequence[str], metrics: Sequence[str], most: int) -> lis
 
 
 def _began(run_ids: Iterable[str]) -> dict[str, float]:
-    """Run -> when its first record was made, in hours since 1970."""
+    """Run -> when it began, in hours since 1970: its start or its first record, whichever was earlier."""
     with connection.cursor() as cursor:
         cursor.execute(_BEGAN, {"runs": list(run_ids)})
         return dict(cursor.fetchall())

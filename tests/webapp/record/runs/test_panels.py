@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from webapp.record.runs import lifecycle
 from webapp.record.runs.ingest import store_records
+from webapp.record.runs.models import Run
 from webapp.record.runs.panels import (
     MOST_POINTS,
     WALL_CLOCK,
@@ -171,6 +172,15 @@ def test_the_wall_clock_begins_with_the_first_record(tracked, launch_one, make_r
     assert [lines[run.pk].x.tolist() for run in (tracked, other)] == [pytest.approx([0.25, 0.5, 0.75])] * 2
     cut = lines_of([tracked.pk], ["a"], WALL_CLOCK, (0.7, 1.0))["a"][tracked.pk]
     assert cut.y.tolist() == [2, 3]
+
+
+def test_the_wall_clock_begins_with_a_start_before_the_first_record(tracked, make_record):
+    """As of the example's runs, whose only record is their last."""
+    record = make_record(0, {"a": 1.0}).model_copy(update={"time": "2026-01-01T03:30:00+00:00"})
+    store_records(tracked, [record])
+    Run.objects.filter(pk=tracked.pk).update(started_at="2026-01-01T03:00:00+00:00")
+
+    assert lines_of([tracked.pk], ["a"], WALL_CLOCK)["a"][tracked.pk].x.tolist() == pytest.approx([0.5])
 
 
 def both(run, make_record, length, every, apart=1):

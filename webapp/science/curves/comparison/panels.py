@@ -26,7 +26,7 @@ from webapp.science.curves import words
 from webapp.science.curves.words import AXES, Axis
 
 Payload = dict[str, Any]
-OVER = AXES | {WALL_CLOCK: Axis(WALL_CLOCK, "Wall clock", "h", "hours since the first record")}
+OVER = AXES | {WALL_CLOCK: Axis(WALL_CLOCK, "Wall clock", "h", "hours since the run began")}
 MOST_PANELS = 12
 MOST_DRAWN, MOST_OF_A_LINE = 6000, 960  # points, where that is more than MOST_POINTS of each line
 MOST_PATTERNS = 20
