@@ -100,7 +100,12 @@ def teach(model: Qwen2ForCausalLM, lessons: Lessons) -> None:
         optimizer, max_lr=lessons.lr, total_steps=lessons.steps, pct_start=0.1
     )
     bar = tqdm(
-        batches(lessons), total=lessons.steps, desc="pretraining the base model", unit="step", mininterval=1
+        batches(lessons),
+        total=lessons.steps,
+        desc="pretraining the base model",
+        unit="step",
+        mininterval=1,
+        disable=None,  # in a log
     )
     for step, parts in enumerate(bar):
         optimizer.zero_grad(set_to_none=True)

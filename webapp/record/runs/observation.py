@@ -26,6 +26,7 @@ LOST_AFTER = timedelta(
 LOST_IS_LOOKED_AT = timedelta(days=1)  # so long a lost run whose job turns up again is taken back
 SILENT_AFTER = timedelta(minutes=5)  # so long nobody is told that a trainer elsewhere says nothing
 ORPHAN_AFTER = timedelta(minutes=2)  # so long a job may take to end after its attempt has
+LOADS = "Its job has begun: it makes or loads the model."
 ALIVE = frozenset({"PENDING", "RUNNING"})
 LOG_TAIL_CHARACTERS = 64 * 1024
 EXIT_CODE = re.compile(r"exit code (-?\d+)")
@@ -148,10 +149,10 @@ def _lost(why: str) -> Verdict:
 
 def _of_living_job(row: Unfinished, job: JobStatus) -> Verdict | None:
     """One that we thought queued, in hand-over or lost is taken back."""
-    text = job.message.strip() if job.status == "PENDING" else ""
+    text = job.message.strip() if job.status == "PENDING" else LOADS
     if row.state in (State.QUEUED, State.SUBMITTING, State.LOST):
         return Verdict(State.STARTING, text, sent=True)
-    if row.state == State.STARTING and job.status == "PENDING" and text != row.reason:
+    if row.state == State.STARTING and text != row.reason:
         return Verdict(None, text)
     return None
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from webapp.record.runs import lifecycle, observation
 from webapp.record.runs.models import Attempt, Dispatch, Run, State, Transition
 from webapp.record.runs.observation import (
+    LOADS,
     JobStatus,
     Unfinished,
     failure_of,
@@ -72,7 +73,18 @@ def test_from_any_state_to_a_drawn_one_and_twice_is_once(row, job, answered):
 def test_silence_alone_never_ends_what_ray_has(row):
     found = verdict(row, JobStatus("RUNNING"), NOW)
 
-    assert found is None or found.to == State.STARTING
+    assert found is None or found.to in (None, State.STARTING)
+
+
+def test_a_job_that_has_begun_is_not_said_to_wait(launch_one):
+    run = submitted(launch_one())
+    reasons = []
+    for job in (JobStatus("PENDING", "Waits for its devices."), JobStatus("RUNNING", "Job is running.")):
+        look({name_of(run): job})
+        run.refresh_from_db()
+        reasons.append(run.state_reason)
+
+    assert reasons == ["Waits for its devices.", LOADS] and run.state == State.STARTING
 
 
 @given(row=rows)
