@@ -58,7 +58,7 @@ function within(line, [lo, hi]) {
 }
 
 function draw() {
-  if (!payload) return;
+  if (!payload || !root.isConnected) return;
   const weight = Number(fields.smooth.value);
   document.getElementById("smooth-words").textContent = weight ? `${weight}: each drawn point is averaged with those before it` : "off";
   const range = chosenRange(sharedRange());
@@ -290,7 +290,7 @@ async function load() {
   const isAll = fields.lo.value === "" && fields.hi.value === "";
   const answer = await fetch(`${root.dataset.url}${location.search}`, { headers: { Accept: "application/json" } }).catch(() => null);
   const found = answer?.ok ? await answer.json().catch(() => null) : null;
-  if (question !== asked || brushed) return;
+  if (question !== asked || brushed || !root?.isConnected) return; // the tab may have gone meanwhile
   const said = document.getElementById("panels-words");
   if (!found) {
     said.textContent = answer?.status === 429 ? "Too many questions at once; load the page again in a moment." : "The metrics could not be read; load the page again.";

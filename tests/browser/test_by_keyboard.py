@@ -71,7 +71,7 @@ def test_watch(reader, make_run):
     drawn(reader)
     reader.press("Tab")
     reader.press("Enter")  # to the content
-    link = reader.tab_to("link", "^Truncation rate")
+    link = reader.tab_to("button", "^Truncation rate")
 
     values = {"eval/pass_rate": 0.6, "train/truncation_rate": 0.3}
     ingest.store_records(run, [record(seq, 8.5, values) for seq in (31, 32, 33)])

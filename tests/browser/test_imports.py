@@ -52,7 +52,7 @@ def test_a_table_becomes_a_run_with_a_fitted_curve(page, user, project):
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_text("waiting", exact=True)).to_be_visible()
     assert take_turn().state == "finished"
-    expect(page.get_by_text("finished", exact=True)).to_be_visible()
+    expect(page.locator("#import").get_by_text("finished", exact=True)).to_be_visible()
     look(page, "import-finished")
     run = Run.objects.get()
     refit(run.pk)
@@ -79,7 +79,7 @@ def test_a_broken_file_says_where_and_a_mended_one_goes_on(page, new_page, user,
     page.get_by_role("button", name="Read it again").click()
     expect(page.get_by_text("waiting", exact=True)).to_be_visible()
     take_turn()
-    expect(page.get_by_text("finished", exact=True)).to_be_visible()
+    expect(page.locator("#import").get_by_text("finished", exact=True)).to_be_visible()
     assert Import.objects.get().rows_stored == 40
     page.goto("/imports")
     look(page, "imports")

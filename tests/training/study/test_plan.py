@@ -98,8 +98,10 @@ def test_a_model_that_is_not_there_is_made_first(write, text, home, tmp_path):
     assert plan.models_to_make(runs, tmp_path) == ["tiny-arithmetic"]
     plan.check_runs(written, runs, home)
     plan.check_runs(written, runs, tmp_path, with_models=False)
+    plan.check_runs(written, runs, tmp_path)  # a run that is started by itself makes it, too
+    own = write(text.replace("settings:\n", "settings:\n      model: own\n"))
     with pytest.raises(StudyFileError, match="model"):
-        plan.check_runs(written, runs, tmp_path)
+        plan.check_runs(own, plan.plan(own), tmp_path)
 
 
 def test_the_file_of_the_docs_is_one(write):

@@ -35,7 +35,7 @@ VOID = {
     "source",
 }
 MOST = {
-    "overview": 170, "connect": 30, "runs": 120, "launch": 80, "run": 250, "run-samples": 40, "compare": 230,
+    "overview": 170, "connect": 30, "runs": 120, "launch": 80, "run": 280, "run-samples": 40, "compare": 230,
     "leaderboard": 150, "studies": 50, "study": 250, "new-study": 170, "planner": 190, "predictions": 60,
     "prediction": 210, "new-prediction": 120, "calibration": 50, "forecast-record": 70, "recipes": 270,
     "recipe": 110, "new-revision": 40, "shares": 60, "new-share": 50, "shared": 50, "embed": 20, "members": 60,

@@ -234,8 +234,9 @@ def test_a_draft_is_deleted_for_good(launch_one, user):
 def test_a_draft_whose_model_has_gone_is_refused(launch_one, user, model_folder):
     import shutil
 
-    run = launch_one(draft=True)
-    shutil.rmtree(model_folder)
+    own = shutil.copytree(model_folder, model_folder.with_name("own"))  # a tiny one would be made
+    run = launch_one(draft=True, model="own")
+    shutil.rmtree(own)
 
     with pytest.raises(InvalidInput) as caught:
         editing.launch_draft(run, user=user)

@@ -125,7 +125,7 @@ def test_the_target_cell_answers_the_goal(make_run, goal, title, value):
 
 
 def test_a_rate_needs_no_known_ceiling(make_run):
-    target = run_figure(make_run(to=0.4), goal=Goal(0.5, "rate"))["target"]
+    target = run_figure(make_run(to=1.0), goal=Goal(0.5, "rate"))["target"]
 
     assert target["value_text"].endswith(" h")
     assert target["sentence"].startswith("90 % between ")
