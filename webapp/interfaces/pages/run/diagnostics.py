@@ -69,6 +69,8 @@ def diagnostics_payload(run: Run, alarms: Sequence[Alarm], query: QueryDict) -> 
     payload = panels_payload([run], query, PREFIX, usual=tuple(TITLES), most=MOST_PANELS)
     newest = newest_of([run.pk], [panel["metric"] for panel in payload["panels"]])
     over_steps = payload["x"]["key"] == "step"
+    # Of a metric whose points a resume has all put aside there is nothing to show.
+    payload["panels"] = [panel for panel in payload["panels"] if (run.pk, panel["metric"]) in newest]
     for panel in payload["panels"]:
         own = [alarm for alarm in alarms if alarm.metric == panel["metric"]]
         step, value = newest[run.pk, panel["metric"]]

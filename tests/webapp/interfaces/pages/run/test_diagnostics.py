@@ -6,6 +6,7 @@ from django.http import QueryDict
 from tests.webapp.interfaces.pages.data import record
 from webapp.interfaces.pages.run.diagnostics import TITLES, diagnostics_payload
 from webapp.record.runs import ingest
+from webapp.record.runs.models import Point
 from webapp.reporting.alarms.selectors import alarms_of
 from webapp.reporting.alarms.services import judge_run
 
@@ -37,6 +38,14 @@ def test_a_run_that_reported_nothing_has_none_and_one_with_its_own_metrics_has_t
     assert panels(run) == {}
     report(run, "my/metric", [1.0])
     assert list(panels(run)) == ["my/metric"]
+
+
+def test_a_metric_that_lost_all_its_points_has_no_panel(make_run):
+    run = make_run(0)
+    ingest.store_records(run, [record(0, 0.0, {"train/kl": 0.1, "train/entropy": 1.0})])
+    Point.objects.filter(series__run=run, series__metric="train/entropy").delete()
+
+    assert list(panels(run)) == ["train/kl"]
 
 
 def test_the_newest_point_is_drawn_and_more_data_never_moves_one(make_run):
