@@ -401,7 +401,7 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     response=schemas.MeaningPreview,
     summary="The curve as it would be if this were said",
     description="Every point of eval/pass_rate whose compute would be known on this axis; nothing is stored. 409 for a "
-    "run with more than 50,000 points.",
+    "run with more than 50,000 points and more than 20,000 evaluations.",
     openapi_extra=answers(409),
 )
 def preview_meaning(

@@ -53,7 +53,7 @@ UPDATE runs_point AS p SET device_hours = found.hours
 FROM (
     SELECT one.id, %(devices)s / 3600.0 * (
         begun.seconds_before + greatest(0, extract(epoch FROM one.time - begun.since))) AS hours
-    FROM {rows} AS r JOIN begun ON begun.number = r.attempt JOIN runs_series AS s ON s.run_id = %(run)s
+    FROM {rows} AS r JOIN begun ON begun.number = r.attempt JOIN runs_series AS s ON s.run_id = %(run)s {of}
     CROSS JOIN LATERAL (
         SELECT id, time FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
     ) AS one
@@ -71,7 +71,7 @@ FROM (
         SELECT value FROM runs_point WHERE series_id = said.id AND attempt = r.attempt AND seq <= r.seq AND value >= 0
         ORDER BY seq DESC LIMIT 1
     ) AS last ON true
-    JOIN runs_series AS s ON s.run_id = %(run)s
+    JOIN runs_series AS s ON s.run_id = %(run)s {of}
     CROSS JOIN LATERAL (
         SELECT id FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
     ) AS one
@@ -137,7 +137,7 @@ UPDATE runs_point AS p SET
     flops = nullif(found.compute -> 'flops', 'null')::float8,
     tokens = nullif(found.compute -> 'tokens', 'null')::float8
 FROM (
-    SELECT one.id, r.compute FROM {rows} AS r JOIN runs_series AS s ON s.run_id = %(run)s
+    SELECT one.id, r.compute FROM {rows} AS r JOIN runs_series AS s ON s.run_id = %(run)s {of}
     CROSS JOIN LATERAL (
         SELECT id FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
     ) AS one
@@ -150,7 +150,17 @@ LAST_OF_PART = """
 SELECT max(id) FROM (SELECT id FROM runs_record WHERE run_id = %s AND id + 0 > %s ORDER BY id + 0 LIMIT %s) AS part
 """
 NOTHING = "(SELECT * FROM runs_record WHERE false)"
+# Of a preview: records that hold an evaluation, of which only the points of the curve are made.
+EVALUATED = """
+SELECT r.id FROM runs_record AS r WHERE r.run_id = %(run)s AND (r.metrics ? %(rate)s OR EXISTS (
+    SELECT FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id
+    WHERE s.run_id = %(run)s AND s.metric = %(pass_rate)s AND p.attempt = r.attempt AND p.seq = r.seq
+)) LIMIT %(most)s
+"""
+PICKED = "(SELECT * FROM runs_record WHERE run_id = %(run)s AND id = ANY(%(picked)s))"
+OF_CURVE = "AND s.metric IN (%(rate)s, %(pass_rate)s)"
 AT_ONCE = 50_000  # points: about 2 s
+MOST_PREVIEWED = 20_000  # evaluations of a run with more points
 RECORDS_AT_ONCE = 200  # of the worker, which holds the run meanwhile
 WORKER_SECONDS = 5.0
 IN_BACKGROUND = "Its points are being made anew, as its metrics were said to mean: try again in a minute."
@@ -238,20 +248,37 @@ def _remake_part(run_id: str) -> bool:
 
 @contextmanager
 def as_if_said(run: Run, meaning: Meaning) -> Iterator[Run]:
-    """Inside it the run's points are as they would be if this were said; afterwards everything is as it was. Raises
-    what `state_meaning` raises, but for permissions, and Conflict for a run of more than AT_ONCE points."""
+    """Inside it the run's evaluations are as they would be if this were said, and so are its other points, unless it
+    has more than AT_ONCE; afterwards everything is as it was. Raises what `state_meaning` raises, but for permissions,
+    and Conflict for more than MOST_PREVIEWED evaluations of such a run."""
     with transaction.atomic():
         held = Run.objects.select_for_update().get(pk=run.pk)
         meaning, said = _checked_as_said(held, meaning)
         if has_more_points(held, AT_ONCE):
-            raise Conflict(
-                f"This run has more than {AT_ONCE:,} points: what follows cannot be shown before. Save it; its curve "
-                "follows in a minute, and what was said before can be said again."
-            )
-        _remake(held, _made(held), meaning, STORED)
+            _remake_curve(held, meaning)
+        else:
+            _remake(held, _made(held), meaning, STORED)
         held.meaning = said
         yield held
         transaction.set_rollback(True)
+
+
+def _remake_curve(run: Run, meaning: Meaning) -> None:
+    """Of a preview: the evaluations alone, by the records that hold one."""
+    undo = _made(run)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            EVALUATED, _constants(run, 1.0) | {"pass_rate": meaning.pass_rate, "most": MOST_PREVIEWED + 1}
+        )
+        picked = [pk for (pk,) in cursor.fetchall()]
+    if len(picked) > MOST_PREVIEWED:
+        raise Conflict(
+            f"This run has more than {MOST_PREVIEWED:,} evaluations: what follows cannot be shown before. Save it; its "
+            "curve follows in a minute, and what was said before can be said again."
+        )
+    if undo & {*OF_RATE}:  # made of records that may not be among those picked
+        Point.objects.filter(series__run=run, series__metric=PASS_RATE).delete()
+    _remake(run, undo, meaning, PICKED, OF_CURVE, picked=picked)
 
 
 def has_more_points(run: Run, most: int) -> bool:
@@ -286,7 +313,7 @@ def mean_incoming(run: Run) -> bool:
     return any(name in run.meaning for name in (*METRICS, "percent"))
 
 
-def _apply(run: Run, meaning: Meaning, rows: str, **bounds: int) -> None:
+def _apply(run: Run, meaning: Meaning, rows: str, of: str = "", **bounds: Any) -> None:
     unit = 100.0 if meaning.percent else 1.0
     values = _constants(run, unit) | asdict(meaning) | bounds
     axes = [axis for axis in COMPUTE if values[axis]]
@@ -302,22 +329,25 @@ def _apply(run: Run, meaning: Meaning, rows: str, **bounds: int) -> None:
         statements.append(_SET_ERRORS)
     with connection.cursor() as cursor:
         for statement in statements:
-            cursor.execute(statement.format(rows=rows), values)
+            cursor.execute(statement.format(rows=rows, of=of), values)
 
 
 def _constants(run: Run, unit: float) -> dict[str, Any]:
     return {"run": run.pk, "rate": PASS_RATE, "rate_stderr": f"{PASS_RATE}_stderr", "unit": unit}
 
 
-def _remake(run: Run, undo: Collection[str], meaning: Meaning, rows: str, **bounds: int) -> None:
-    """What an earlier meaning has made goes, but what was reported; what follows from this one comes."""
-    values = _constants(run, 1.0) | bounds
+def _remake(
+    run: Run, undo: Collection[str], meaning: Meaning, rows: str, of: str = "", **bounds: Any
+) -> None:
+    """What an earlier meaning has made goes, but what was reported; what follows from this one comes. `rows`: records;
+    `of`: bounds the series s whose compute is worked out."""
+    values = _constants(run, 1.0) | {"pass_rate": meaning.pass_rate} | bounds
     statements = [_DROP_RATES, _TAKE_REPORTED_RATES] if {*undo} & {*OF_RATE} else []
     statements += [_FORGET_COMPUTE] if {*undo} & {"devices", *COMPUTE} else []
     with connection.cursor() as cursor:
         for statement in statements:
-            cursor.execute(statement.format(rows=rows), values)
-    _apply(run, meaning, rows, **bounds)
+            cursor.execute(statement.format(rows=rows, of=of), values)
+    _apply(run, meaning, rows, of, **bounds)
 
 
 def _checked(run: Run, meaning: Meaning) -> Meaning:

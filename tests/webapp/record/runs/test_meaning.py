@@ -308,18 +308,23 @@ SAYINGS = (
 )
 
 
+OTHERS = ("val/other", "val/error", "perf/flops", "eval/pass_rate")
+FIRST = [reported(i, i / 10, hours=i) for i in range(4)]
+FIRST += [reported(4 + i, 0.1 * i, hours=i, step=i, metric=name) for i, name in enumerate(OTHERS)]
+SECOND = [reported(i, 0.5, hours=20 + i, attempt=2, step=3 + i) for i in range(5)]
+
+
+def resumed(run):
+    ingest.store_records(run, FIRST)
+    lifecycle.report_started(run, attempt=2, resumed_from_step=2, device=None)
+    ingest.store_records(run, SECOND[:4])
+    return run
+
+
 def test_in_parts_by_the_worker_it_is_the_same(user, project, monkeypatch):
     monkeypatch.setattr(meaning_module, "RECORDS_AT_ONCE", 2)
     monkeypatch.setattr(meaning_module, "WORKER_SECONDS", 0.0)
-    at_once, in_parts = (tracked_run(user=user, project=project, name=name) for name in "ab")
-    metrics = ("val/other", "val/error", "perf/flops", "eval/pass_rate")
-    first = [reported(i, i / 10, hours=i) for i in range(4)]
-    first += [reported(4 + i, 0.1 * i, hours=i, step=i, metric=name) for i, name in enumerate(metrics)]
-    second = [reported(i, 0.5, hours=20 + i, attempt=2, step=3 + i) for i in range(5)]
-    for run in (at_once, in_parts):
-        ingest.store_records(run, first)
-        lifecycle.report_started(run, attempt=2, resumed_from_step=2, device=None)
-        ingest.store_records(run, second[:4])
+    at_once, in_parts = (resumed(tracked_run(user=user, project=project, name=name)) for name in "ab")
 
     for saying in SAYINGS:
         state_meaning(at_once, saying, user=None)
@@ -328,8 +333,8 @@ def test_in_parts_by_the_worker_it_is_the_same(user, project, monkeypatch):
         assert points_of(in_parts) == before  # nothing yet
         assert not remake_points(in_parts.pk)
         if saying is SAYINGS[1]:  # what comes meanwhile
-            ingest.store_records(in_parts, second[4:])
-            ingest.store_records(at_once, second[4:])
+            ingest.store_records(in_parts, SECOND[4:])
+            ingest.store_records(at_once, SECOND[4:])
         while not remake_points(in_parts.pk):
             pass
         assert points_of(in_parts) == points_of(at_once)
@@ -351,10 +356,29 @@ def test_said_anew_before_the_worker_is_done(tracked, monkeypatch):
     assert points_of(tracked) == before
 
 
+def previewed(run, saying):
+    with as_if_said(run, saying) as changed:
+        return points(changed)
+
+
+@pytest.mark.parametrize("before", SAYINGS, ids=range(len(SAYINGS)))
+def test_the_curve_of_a_long_run_is_previewed_as_of_any_other(tracked, monkeypatch, before):
+    resumed(tracked)
+    state_meaning(tracked, before, user=None)
+    every = points_of(tracked)
+    expected = [previewed(tracked, saying) for saying in SAYINGS]
+
+    monkeypatch.setattr(meaning_module, "AT_ONCE", 1)
+
+    assert [previewed(tracked, saying) for saying in SAYINGS] == expected
+    assert points_of(tracked) == every and any(expected)
+
+
 def test_a_request_makes_no_more_points_than_it_may(tracked, monkeypatch):
     ingest.store_records(tracked, [reported(i, i / 10, hours=i) for i in range(6)])
     assert has_more_points(tracked, 11) and not has_more_points(tracked, 12)
 
     monkeypatch.setattr(meaning_module, "AT_ONCE", 11)
-    with pytest.raises(Conflict, match="more than 11 points"), as_if_said(tracked, Meaning(RATE)):
+    monkeypatch.setattr(meaning_module, "MOST_PREVIEWED", 5)
+    with pytest.raises(Conflict, match="more than 5 evaluations"), as_if_said(tracked, Meaning(RATE)):
         pass
