@@ -17,9 +17,9 @@ from webapp.interfaces.mlflow import protocol
 from webapp.interfaces.mlflow.protocol import Call, endpoint, page
 from webapp.interfaces.tracking import groups
 from webapp.interfaces.tracking.groups import DEFAULT
-from webapp.interfaces.tracking.lines import Value, to_ms
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.selectors import groups_of
+from webapp.interfaces.tracking.translate import Value, to_ms
 from webapp.record.runs.models import State
 
 DEFAULT_ID = "0"

@@ -14,9 +14,8 @@ from headroom.adapters.naming import SYSTEM
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.interfaces.tracking.intake import locked, rejoin
-from webapp.interfaces.tracking.lines import iso
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
-from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, Meter, said_by
+from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, Meter, iso, said_by
 from webapp.record.runs import lifecycle
 from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK, check_config, check_models
 from webapp.record.runs.launch import UNSTATED, TrackRequest, track_run

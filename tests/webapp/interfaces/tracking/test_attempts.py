@@ -5,8 +5,8 @@ import pytest
 from tests.webapp.interfaces.api.conftest import project, user  # noqa: F401 (fixtures)
 from webapp.interfaces.tracking import client_runs, groups
 from webapp.interfaces.tracking.intake import locked, rejoin, store_values
-from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientRun
+from webapp.interfaces.tracking.translate import Value
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Record, Run
 
