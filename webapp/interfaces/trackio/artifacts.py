@@ -26,7 +26,7 @@ from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.artifacts.store import Received
 from webapp.record.runs.models import Run
-from webapp.record.samples.tables import take_responses
+from webapp.record.samples.store import take_responses
 
 LATEST = "latest"
 MOST_FILES = 10_000  # of an artifact, and of a request
