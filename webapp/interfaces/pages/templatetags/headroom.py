@@ -16,7 +16,7 @@ from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.marks import age_words, ago_words, duration
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run, State
-from webapp.reporting.status.troubles import span_words
+from webapp.reporting.troubles import span_words
 from webapp.science.curves import words
 
 register = template.Library()
