@@ -1,5 +1,5 @@
-"""Template tags: numbers with the digits their intervals support, ages, what predictions and decisions say, and the marks
-of `webapp.interfaces.pages.marks`."""
+"""Template tags: numbers with the digits their intervals support, ages, what predictions and decisions say, and marks
+(`webapp.interfaces.pages.marks`)."""
 
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
