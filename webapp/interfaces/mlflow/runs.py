@@ -19,7 +19,7 @@ from webapp.interfaces.mlflow import experiments, protocol
 from webapp.interfaces.mlflow.experiments import run_info, writable_group
 from webapp.interfaces.mlflow.protocol import Call, endpoint, page
 from webapp.interfaces.mlflow.search import narrow, ordered
-from webapp.interfaces.tracking import client_runs, groups
+from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.intake import store_values
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import (
@@ -157,7 +157,7 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
     found = runs_of_client(call.project, MLFLOW)
     here = found.filter(group__in=numbers)
     if experiments.DEFAULT_ID in texts:
-        here = here | found.filter(group__name=groups.DEFAULT)
+        here = here | found.filter(group__name=client_runs.DEFAULT_GROUP)
     return here
 
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.tracking import client_runs
-from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
+from webapp.interfaces.tracking.client_runs import MAX_GROUP
 from webapp.interfaces.tracking.intake import locked
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.trackio.services import TRACKIO, ensure_run, parse, text

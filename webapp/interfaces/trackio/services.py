@@ -22,8 +22,7 @@ from webapp.base.errors import InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces import files
 from webapp.interfaces.tracking import client_runs, intake
-from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
-from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.client_runs import MAX_GROUP, ensure_group
 from webapp.interfaces.tracking.intake import locked, rejoin, store_lists
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import (
