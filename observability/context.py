@@ -14,7 +14,6 @@ from types import MappingProxyType
 
 REQUEST_HEADER = "X-Request-ID"
 REQUEST_VARIABLE = "HEADROOM_REQUEST_ID"
-MAX_REQUEST_ID = 64
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}", re.ASCII)
 
 _NONE: Mapping[str, str] = MappingProxyType({})

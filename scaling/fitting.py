@@ -269,7 +269,8 @@ def _judge(result: Fit, like: Likelihood) -> Fit:
     bent = enough and rising and identifiability.has_bent(like)
     agree = not bent or identifiability.starts_agree(like)
     if bent and agree:
-        return replace(result, status="ok", message=_remark(result))
+        remark = f"on its bound: {', '.join(result.bounds_hit)}" if result.bounds_hit else ""
+        return replace(result, status="ok", message=remark)
     lower = result.at_least()
     if not enough:
         why = f"{result.n} evaluations; a ceiling takes {identifiability.MIN_POINTS_TO_IDENTIFY}"
@@ -288,7 +289,3 @@ def _judge(result: Fit, like: Likelihood) -> Fit:
 def _floor2(value: float) -> str:
     """Rounded down, because the statement is a lower bound."""
     return f"{math.floor(value * 1000) / 1000:.3f}"
-
-
-def _remark(result: Fit) -> str:
-    return f"on its bound: {', '.join(result.bounds_hit)}" if result.bounds_hit else ""

@@ -1,7 +1,7 @@
 """Was the prediction right? Later points against the curve and band of a fit that has not seen them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -107,34 +107,24 @@ def _from(whole: Fit, c: Array, r: Array, fraction: float, cutoff: float, option
     assert data is not None
     n, later = int((data.compute <= cutoff).sum()), data.compute > cutoff
     at, came = float(data.compute[-1]), float(data.reward[-1])
+    few = f"only {n} points: at least {MIN_POINTS} are needed"
+    nothing = Cutoff(
+        fraction, cutoff, n, "failed", few, at, came, None, None, None, None, int(later.sum()), None, whole.level
+    )  # fmt: skip
     if n < MIN_POINTS:
-        few = f"only {n} points: at least {MIN_POINTS} are needed"
-        return _nothing(fraction, cutoff, n, few, at, came, int(later.sum()), whole.level)
+        return nothing
     early = fit(c, r, **{**options, "window": (whole.window[0], cutoff)})
     if early.params is None:
-        return _nothing(fraction, cutoff, n, early.message, at, came, int(later.sum()), whole.level)
-    scored = score(early, data.compute[later], data.reward[later])
+        return replace(nothing, message=early.message)
     lo, hi = (float(end) for end in early.predict_interval(at, kind="new"))
     predicted = float(early.predict(at))
-    return Cutoff(
-        fraction,
-        cutoff,
-        n,
-        early.status,
-        early.message,
-        at,
-        came,
-        predicted,
-        (lo, hi),
-        came - predicted,
-        lo <= came <= hi,
-        scored.n,
-        scored.coverage,
-        whole.level,
+    return replace(
+        nothing,
+        status=early.status,
+        message=early.message,
+        predicted=predicted,
+        interval=(lo, hi),
+        error=came - predicted,
+        inside=lo <= came <= hi,
+        coverage=score(early, data.compute[later], data.reward[later]).coverage,
     )
-
-
-def _nothing(
-    fraction: float, cutoff: float, n: int, why: str, at: float, came: float, n_later: int, level: float
-) -> Cutoff:
-    return Cutoff(fraction, cutoff, n, "failed", why, at, came, None, None, None, None, n_later, None, level)

@@ -178,7 +178,6 @@ WHITENOISE_USE_FINDERS = True  # as long as nothing is collected
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 CELERY_BROKER_URL = _services.redis_url
-RAY_ADDRESS = _services.ray_address
 # Where requests are counted (`webapp.base.requests`): in Redis, together; without one each process for itself.
 _OF_A_PROCESS = {
     "BACKEND": "django.core.cache.backends.locmem.LocMemCache",

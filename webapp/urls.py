@@ -3,7 +3,7 @@
 from django.urls import include, path, re_path
 
 from webapp.interfaces.api.api import urls as api_urls
-from webapp.interfaces.mlflow import traces
+from webapp.interfaces.mlflow import runs
 from webapp.interfaces.mlflow.protocol import nothing_here
 from webapp.interfaces.mlflow.urls import artifact_patterns
 from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, Pattern, check_declared, declare, route
@@ -12,7 +12,7 @@ from webapp.operation.observing.exposition import metrics
 MLFLOW: list[Pattern] = [
     path("api/2.0/mlflow-artifacts/", include(artifact_patterns)),
     path("api/2.0/mlflow/", include("webapp.interfaces.mlflow.urls")),
-    path("api/3.0/mlflow/traces", traces.start),
+    path("api/3.0/mlflow/traces", runs.start_trace),
     re_path(r"^api/\d\.\d/mlflow/", nothing_here),  # what its newer clients ask for: data sets
 ]
 urlpatterns = check_declared(

@@ -40,7 +40,6 @@ class HeadroomCallback(TrainerCallback):
         self._settings = settings
         self._clock = StepClock(1)
         self._tokens: int | float | None = None
-        self._n_prompts: int | None = None
         self._said = False
         self._completions: Dumps | None = None
 

@@ -6,8 +6,7 @@ from playwright.sync_api import expect
 
 from tests.browser.contexts import sign_out
 from tests.browser.look import look
-from webapp.interfaces.tracking.client_runs import make_client_run
-from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.client_runs import ensure_group, make_client_run
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.runs.models import Run
 

@@ -11,7 +11,7 @@ from webapp.base.errors import InvalidInput
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.runs.models import Run
-from webapp.record.samples.tables import take_responses
+from webapp.record.samples.store import take_responses
 
 
 def upload(request: HttpRequest, run: Run, path: str) -> Artifact:

@@ -28,8 +28,8 @@ from webapp.identity.accounts.models import Role
 from webapp.interfaces.api.auth import READ_HEAVY, ApiRequest
 from webapp.record.health.models import LastRound
 from webapp.record.health.patience import missing_migrations
-from webapp.reporting.status.status import status_now
-from webapp.reporting.status.troubles import ROUND_LATE, span_words, status_payload
+from webapp.reporting.status import status_now
+from webapp.reporting.troubles import ROUND_LATE, span_words, status_payload
 
 OK, NOT_CONFIGURED = "ok", "not configured"
 router = Router(tags=["status"])

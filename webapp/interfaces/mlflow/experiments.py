@@ -15,11 +15,11 @@ from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project, Scope
 from webapp.interfaces.mlflow import protocol
 from webapp.interfaces.mlflow.protocol import Call, endpoint, page
-from webapp.interfaces.tracking import groups
-from webapp.interfaces.tracking.groups import DEFAULT
-from webapp.interfaces.tracking.lines import Value, to_ms
+from webapp.interfaces.tracking import client_runs
+from webapp.interfaces.tracking.client_runs import DEFAULT_GROUP
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
 from webapp.interfaces.tracking.selectors import groups_of
+from webapp.interfaces.tracking.translate import Value, to_ms
 from webapp.record.runs.models import State
 
 DEFAULT_ID = "0"
@@ -38,7 +38,7 @@ MOST_LISTED = 50_000
 
 def group_id(group: Group) -> str:
     """MLflow's clients know the default experiment by its id."""
-    return DEFAULT_ID if group.name == DEFAULT else str(group.pk)
+    return DEFAULT_ID if group.name == DEFAULT_GROUP else str(group.pk)
 
 
 def experiment(group: Group) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def default_experiment() -> dict[str, Any]:
     """The default experiment of a project that has logged nothing into it yet."""
     return {
         "experiment_id": DEFAULT_ID,
-        "name": DEFAULT,
+        "name": DEFAULT_GROUP,
         "artifact_location": f"{ARTIFACTS}/{DEFAULT_ID}",
         "lifecycle_stage": "active",
     }
@@ -111,7 +111,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
     """Raises NotFound, also for an experiment of another project."""
     found = groups_of(project)
     if experiment_id == DEFAULT_ID:
-        group = found.filter(name=groups.DEFAULT).first()
+        group = found.filter(name=DEFAULT_GROUP).first()
     else:
         number = whole_in(experiment_id, 18)
         group = None if number is None else found.filter(pk=number).first()
@@ -123,7 +123,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
 def writable_group(project: Project, experiment_id: str) -> Group:
     """The same to log into: the default one is made when it is first needed. Raises NotFound, InvalidInput."""
     if experiment_id == DEFAULT_ID:
-        group = groups.ensure_group(project, groups.DEFAULT)
+        group = client_runs.ensure_group(project, DEFAULT_GROUP)
     else:
         group = find_group(project, experiment_id)
     if group.deleted_at:
@@ -134,7 +134,7 @@ def writable_group(project: Project, experiment_id: str) -> Group:
 @endpoint("POST", Scope.WRITE)
 def create(call: Call) -> dict[str, Any]:
     tags = protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_GROUP_TAG)
-    group = groups.create_group(call.project, protocol.text(call.body, "name"), tags=tags)
+    group = client_runs.create_group(call.project, protocol.text(call.body, "name"), tags=tags)
     return {"experiment_id": group_id(group)}
 
 
@@ -155,7 +155,7 @@ def get_by_name(call: Call) -> dict[str, Any]:
     group = groups_of(call.project).filter(name=name).first()
     if group is not None:
         return {"experiment": experiment(group)}
-    if name == groups.DEFAULT:
+    if name == DEFAULT_GROUP:
         return {"experiment": default_experiment()}
     raise NotFound(f"Could not find experiment with name '{name}'.")
 
@@ -197,21 +197,21 @@ def name_wanted(text: str, what: str) -> str | None:
 @endpoint("POST", Scope.WRITE)
 def update(call: Call) -> dict[str, Any]:
     group = find_group(call.project, protocol.text(call.body, "experiment_id"))
-    if group.name == groups.DEFAULT:
+    if group.name == DEFAULT_GROUP:
         raise InvalidInput("new_name", "The default experiment keeps its name.")
-    groups.rename_group(group, protocol.text(call.body, "new_name"))
+    client_runs.rename_group(group, protocol.text(call.body, "new_name"))
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def delete(call: Call) -> dict[str, Any]:
-    groups.set_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), True)
+    client_runs.set_group_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), True)
     return {}
 
 
 @endpoint("POST", Scope.WRITE)
 def restore(call: Call) -> dict[str, Any]:
-    groups.set_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), False)
+    client_runs.set_group_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), False)
     return {}
 
 
@@ -219,7 +219,7 @@ def restore(call: Call) -> dict[str, Any]:
 def set_tag(call: Call) -> dict[str, Any]:
     group = writable_group(call.project, protocol.text(call.body, "experiment_id"))
     name, value = protocol.pair(call.body, protocol.MAX_GROUP_TAG)
-    groups.set_group_tags(group, {name: value})
+    client_runs.set_group_tags(group, {name: value})
     return {}
 
 
@@ -229,5 +229,5 @@ def delete_tag(call: Call) -> dict[str, Any]:
     name = protocol.key(call.body)
     if name not in group.tags:
         raise NotFound(f"No tag with name: {name} in experiment with id {group_id(group)}.")
-    groups.set_group_tags(group, {name: None})
+    client_runs.set_group_tags(group, {name: None})
     return {}

@@ -28,8 +28,7 @@ from webapp.base.requests import TooMany, batch_of
 from webapp.identity.accounts.models import ApiToken, Project, Scope, User
 from webapp.interfaces.api.auth import READ, WRITE, BearerToken
 from webapp.interfaces.api.parsing import parse_json
-from webapp.interfaces.tracking.lines import Value
-from webapp.interfaces.tracking.translate import to_value
+from webapp.interfaces.tracking.translate import Value, to_value
 
 MAX_BODY = 1_000_000  # bytes
 MAX_METRICS, MAX_PARAMS, MAX_TAGS, MAX_ENTITIES = 1000, 100, 100, 1000

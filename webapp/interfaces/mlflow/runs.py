@@ -1,6 +1,6 @@
 """/api/2.0/mlflow/runs: made, described, logged to, ended, found.
 
-Also what comes in batches, and what goes out of a metric (/api/2.0/mlflow).
+Also what comes in batches, and what goes out of a metric (/api/2.0/mlflow), and traces of a run (/api/3.0/mlflow).
 """
 
 import json
@@ -16,10 +16,10 @@ from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Scope
 from webapp.interfaces.api.parsing import parse_json
 from webapp.interfaces.mlflow import experiments, protocol
-from webapp.interfaces.mlflow.experiments import writable_group
+from webapp.interfaces.mlflow.experiments import run_info, writable_group
 from webapp.interfaces.mlflow.protocol import Call, endpoint, page
 from webapp.interfaces.mlflow.search import narrow, ordered
-from webapp.interfaces.tracking import client_runs, groups
+from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.intake import store_values
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import (
@@ -42,6 +42,7 @@ MOST_VALUES = 25_000  # these three are MLflow's own
 MOST_OF_RUN = 2500
 MOST_RUNS = 100
 PLACE = re.compile(r"(-?\d{1,19})\.(\d{1,18})\.([01])\.(\d{1,18})")
+TRACE_ID = re.compile(r"tr-[0-9a-f]{1,64}")
 
 
 def find(call: Call) -> ClientRun:
@@ -156,7 +157,7 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
     found = runs_of_client(call.project, MLFLOW)
     here = found.filter(group__in=numbers)
     if experiments.DEFAULT_ID in texts:
-        here = here | found.filter(group__name=groups.DEFAULT)
+        here = here | found.filter(group__name=client_runs.DEFAULT_GROUP)
     return here
 
 
@@ -270,3 +271,27 @@ def accept_unkept(call: Call) -> dict[str, Any]:
     """Links to data sets and models: nothing here would show them, and no training needs to stop for that."""
     find_active(call)
     return {}
+
+
+@endpoint("POST", Scope.WRITE)
+def start_trace(call: Call) -> dict[str, Any]:
+    """Where the client puts its spans: they come later as a file of the run, which is read as samples.
+
+    Raises InvalidInput, also for a trace outside of a run, and NotFound.
+    """
+    trace = call.body.get("trace")
+    info = trace.get("trace_info") if isinstance(trace, dict) else None
+    if not isinstance(info, dict):
+        raise InvalidInput("trace", "trace must have a trace_info.")
+    trace_id, about, tags = protocol.text(info, "trace_id"), info.get("trace_metadata"), info.get("tags")
+    if not TRACE_ID.fullmatch(trace_id):
+        raise InvalidInput("trace_id", "trace_id must be tr- and a number in hexadecimals.")
+    key = about.get("mlflow.sourceRun") if isinstance(about, dict) else None
+    if not isinstance(key, str):
+        raise InvalidInput(
+            "trace_metadata", "Headroom keeps traces of runs alone: begin with mlflow.start_run."
+        )
+    found = client_run_by_key(call.project, MLFLOW, key)
+    check_active(found)
+    place = {"mlflow.artifactLocation": f"{run_info(found)['artifact_uri']}/traces/{trace_id}"}
+    return {"trace": {"trace_info": info | {"tags": (tags if isinstance(tags, dict) else {}) | place}}}

@@ -210,7 +210,7 @@ urlpatterns = [
     route("reports/<slug:report_id>/links/<int:link_id>/revoke", shares.revoke_report,
           "revoke-report-link", Need(write=CONTRIBUTE)),
     route("r/<slug:token>", shares.shared_report, "shared-report", Need(EVERYBODY, limit=READ_BY_LINK)),
-    # Names of machines are for admins: `webapp.reporting.status.troubles`.
+    # Names of machines are for admins: `webapp.reporting.troubles`.
     route("status", home.status, "status", Need(VIEW)),
     route("palette", home.palette, "palette", Need(VIEW, limit=SEARCHES)),
     route("alive", home.alive, "alive", Need(SIGNED_IN)),

@@ -1,22 +1,22 @@
-"""Runs of other trackers' clients: made, described, ended, joined again. Who may, the callers have checked."""
+"""Runs of other trackers' clients: made, described, ended, joined again; and their groups, as MLflow's experiments and
+trackio's projects make them. Who may, the callers have checked."""
 
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from headroom.adapters.naming import SYSTEM
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.identity.accounts.models import User
+from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.tracking.intake import locked, rejoin
-from webapp.interfaces.tracking.lines import iso
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
-from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, Meter, said_by
+from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, Meter, iso, said_by
 from webapp.record.runs import lifecycle
 from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_NOTES, MAX_TASK, check_config, check_models
 from webapp.record.runs.launch import UNSTATED, TrackRequest, track_run
@@ -29,6 +29,8 @@ SILENCE = timedelta(minutes=5)
 SILENT = (
     f"Its client has been silent for {SILENCE.seconds // 60} minutes; trackio does not say how a run ends."
 )
+DEFAULT_GROUP = "Default"  # MLflow's experiment 0
+MAX_GROUP = 500
 # What a run's page says besides its configuration; bounded where they are made.
 OF_TRACKIO = ALERTS, LEFT_OUT = "alerts", "left_out"
 
@@ -178,3 +180,58 @@ def change_model(client_run: ClientRun, model_id: str, about: dict[str, Any]) ->
     check_models(here.logged_models)
     here.save(update_fields=["logged_models"])
     return here
+
+
+def create_group(project: Project, name: str, *, tags: Mapping[str, str] | None = None) -> Group:
+    """Raises InvalidInput (name), and Conflict (name) where there is one."""
+    check_group_name(name)
+    try:
+        with transaction.atomic():
+            return Group.objects.create(project=project, name=name, tags=dict(tags or {}))
+    except IntegrityError:
+        raise Conflict(f"There is already an experiment named {name!r}.", field="name") from None
+
+
+def ensure_group(project: Project, name: str) -> Group:
+    """The project's group of this name, made where it is missing. Raises InvalidInput (name)."""
+    found = Group.objects.filter(project=project, name=name).first()
+    if found is not None:
+        return found
+    try:
+        return create_group(project, name)
+    except Conflict:  # somebody else was first
+        return Group.objects.get(project=project, name=name)
+
+
+def rename_group(group: Group, name: str) -> Group:
+    """Raises InvalidInput and Conflict (name)."""
+    check_group_name(name)
+    try:
+        with transaction.atomic():
+            group.name = name
+            group.save(update_fields=["name", "changed_at"])
+    except IntegrityError:
+        raise Conflict(f"There is already an experiment named {name!r}.", field="new_name") from None
+    return group
+
+
+def set_group_deleted(group: Group, is_deleted: bool) -> None:
+    """Hide it from clients, or show it again; its runs stay as they are."""
+    Group.objects.filter(pk=group.pk, deleted_at__isnull=is_deleted).update(
+        deleted_at=timezone.now() if is_deleted else None, changed_at=timezone.now()
+    )
+
+
+@transaction.atomic
+def set_group_tags(group: Group, tags: Mapping[str, str | None]) -> None:
+    """None takes one away."""
+    here = Group.objects.select_for_update().get(pk=group.pk)
+    kept = here.tags | dict(tags)
+    here.tags = {name: value for name, value in kept.items() if value is not None}
+    here.save(update_fields=["tags", "changed_at"])
+
+
+def check_group_name(name: str) -> None:
+    """Raises InvalidInput (name)."""
+    if not name.strip() or len(name) > MAX_GROUP or not name.isprintable():
+        raise InvalidInput("name", f"name must have 1 to {MAX_GROUP} printable characters.")

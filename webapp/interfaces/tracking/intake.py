@@ -32,9 +32,17 @@ from django.db import connection, transaction
 
 from training.records import MIN_STEP
 from webapp.base.compiled import Compiled
-from webapp.interfaces.tracking.lines import Value, by_moment, records_of
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, NotFinite, Receipt
-from webapp.interfaces.tracking.translate import STEP_MARKS, Meter, RunDescription, said_by, stored_name
+from webapp.interfaces.tracking.translate import (
+    STEP_MARKS,
+    Meter,
+    RunDescription,
+    Value,
+    by_moment,
+    records_of,
+    said_by,
+    stored_name,
+)
 from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.states import ENDED

@@ -12,8 +12,8 @@ from django.db.models import Value as Constant
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
+from webapp.interfaces.tracking.translate import Value
 
 CLIENT_KEY = re.compile(r"[0-9a-f]{32}")  # the id that a client of MLflow or trackio has of a run
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.tracking import client_runs
-from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
+from webapp.interfaces.tracking.client_runs import MAX_GROUP
 from webapp.interfaces.tracking.intake import locked
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.trackio.services import TRACKIO, ensure_run, parse, text
@@ -26,7 +26,7 @@ from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.artifacts.store import Received
 from webapp.record.runs.models import Run
-from webapp.record.samples.tables import take_responses
+from webapp.record.samples.store import take_responses
 
 LATEST = "latest"
 MOST_FILES = 10_000  # of an artifact, and of a request

@@ -22,12 +22,19 @@ from webapp.base.errors import InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces import files
 from webapp.interfaces.tracking import client_runs, intake
-from webapp.interfaces.tracking.groups import MAX_NAME as MAX_GROUP
-from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.client_runs import MAX_GROUP, ensure_group
 from webapp.interfaces.tracking.intake import locked, rejoin, store_lists
-from webapp.interfaces.tracking.lines import Value, by_moment, to_ms
 from webapp.interfaces.tracking.models import ClientRun, Group
-from webapp.interfaces.tracking.translate import GLOBAL_STEP, MAX_NAME, TRANSFORMERS, said_by, to_value
+from webapp.interfaces.tracking.translate import (
+    GLOBAL_STEP,
+    MAX_NAME,
+    TRANSFORMERS,
+    Value,
+    by_moment,
+    said_by,
+    to_ms,
+    to_value,
+)
 from webapp.record.runs.models import Record, Run, State
 
 MAX_ID = 64

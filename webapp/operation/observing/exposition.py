@@ -2,7 +2,7 @@
 
 A worker's own /metrics: on a machine without a web server nobody else could say what its processes counted.
 
-What is so at this moment, asked of the database at each scrape: `webapp.reporting.status.status` and two counts.
+What is so at this moment, asked of the database at each scrape: `webapp.reporting.status` and two counts.
 
 What is said at start of variables that cannot be used.
 """
@@ -36,7 +36,7 @@ from webapp.base.metrics import COUNTED, SHARED_FOLDER
 from webapp.identity.audit.services import client_address
 from webapp.record.health.models import ClusterSeen
 from webapp.record.runs.models import Run
-from webapp.reporting.status.status import Status, Waiting, status_now
+from webapp.reporting.status import Status, Waiting, status_now
 
 log = logging.getLogger(__name__)
 Network = IPv4Network | IPv6Network

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from headroom.version import __version__
 from webapp.base.errors import NotFound
-from webapp.identity.accounts.models import Membership, Organisation, Project, User
+from webapp.identity.accounts.models import Membership, Project, User
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.services import record
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group, NotFinite, Receipt
@@ -69,7 +69,6 @@ LEFT_OUT = {
     "evaluations.Evaluation": "of checkpoints, which stay there",
     "samples.SampleFile": "its files lie beside the checkpoints, which stay there",
 }
-CONSTANT = (Project, Organisation)
 PEOPLE = "people"
 PEOPLE_COLUMNS = ("id", "username", "email", "first_name", "last_name")
 

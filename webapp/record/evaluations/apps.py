@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
-    from webapp.record.runs.admission.guests import Guest
+    from webapp.record.runs.admission.parts import Guest
 
 
 class EvaluationsConfig(AppConfig):
     name = "webapp.record.evaluations"
 
     def ready(self) -> None:
-        from webapp.record.runs.admission.guests import SOURCES
+        from webapp.record.runs.admission.parts import SOURCES
 
         SOURCES.append(_guests)
 

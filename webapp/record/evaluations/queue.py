@@ -16,8 +16,7 @@ from webapp.base.claims import CLAIM, is_free
 from webapp.identity.secrets.services import redact
 from webapp.record.evaluations.models import OPEN, Evaluation
 from webapp.record.runs.admission.acting import admit_guests
-from webapp.record.runs.admission.guests import Guest
-from webapp.record.runs.admission.parts import Bundles
+from webapp.record.runs.admission.parts import Bundles, Guest
 
 MOST_TRIES = 3
 LOOKED_AT = 500

@@ -12,9 +12,8 @@ from django.conf import settings
 from django.template.loader import render_to_string
 
 from webapp.reporting.reports.selectors import Version
-from webapp.reporting.shares.drawing import Drawing
+from webapp.reporting.shares.drawing import Drawing, values_of
 from webapp.reporting.shares.picture import svg_of
-from webapp.reporting.shares.values import values_of
 
 OWN_LINK = re.compile(r'(<a [^>]*?href=")(/[^"]*")')
 STYLES = ("css/tokens.css", "css/report-file.css")

@@ -1,16 +1,19 @@
 """A shared chart as data: what the page's Plotly and the server's picture both draw. Pure functions of payloads.
 
 Nothing is computed here but where the frame ends; every number comes out of the payloads of `webapp.science.curves`.
+
+A chart's values as a table, for charts that no script of the page draws.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from webapp.record.runs.models import Run
+from webapp.science.curves.words import amount
 
 Payload = dict[str, Any]
-Values = Sequence[float]
+Numbers = Sequence[float]
 Y_LABELS = {"rate": "Held-out pass rate", "share": "Share of the gain A − R0"}
 PIXELS = (1200, 630)  # of the picture that a link unfurls to
 RIVAL = 2  # the series of a rival's curve
@@ -21,8 +24,8 @@ ROLES = ("excluded", "outlier", "fitted", "after")  # in the order in which they
 class Line:
     """A curve; `style`: "solid" where points were fitted, "dashed" beyond, "dotted" as published."""
 
-    x: Values
-    y: Values
+    x: Numbers
+    y: Numbers
     series: int
     style: str
 
@@ -31,9 +34,9 @@ class Line:
 class Band:
     """The interval of a curve."""
 
-    x: Values
-    lo: Values
-    hi: Values
+    x: Numbers
+    lo: Numbers
+    hi: Numbers
     series: int
 
 
@@ -43,8 +46,8 @@ class Points:
     second colour).
     """
 
-    x: Values
-    y: Values
+    x: Numbers
+    y: Numbers
     series: int
     role: str
     label: str
@@ -290,3 +293,49 @@ def y_range(lines: Sequence[Line], points: Sequence[Points], ceiling: Payload | 
         return 0.0, 1.0
     pad = max(0.02, (max(ys) - min(ys)) * 0.08)
     return min(ys) - pad, max(ys) + 1.5 * pad
+
+
+MOST_ROWS = 20  # of a series; nobody reads more
+STYLES = {"solid": "curve", "dashed": "curve, beyond", "dotted": "curve, as published"}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Values:
+    """What `templates/_values.html` lays out."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def evenly(values: Sequence[T], most: int = MOST_ROWS) -> list[T]:
+    """At most so many of them, the first and the last among these."""
+    last = len(values) - 1
+    return list(values) if last < most else [values[i * last // (most - 1)] for i in range(most)]
+
+
+def values_of(drawing: Drawing) -> Values:
+    """Points, then curves."""
+    names = {key.series: key.label for key in drawing.legend}
+    found: list[tuple[str, Sequence[float], Sequence[float]]] = [
+        (each.label, each.x, each.y) for each in drawing.points
+    ]
+    for line in drawing.lines:
+        name = f"{names[line.series]}, " if line.series in names else ""
+        found.append((name + STYLES[line.style], line.x, line.y))
+    rows = [
+        [name, amount(x), "–" if y is None else amount(y)]
+        for name, xs, ys in found
+        for x, y in evenly(list(zip(xs, ys, strict=True)))
+    ]
+    return Values(["Series", drawing.x_label, drawing.y_label], rows)
+
+
+def side_by_side(x: str, columns: Iterable[tuple[str, Mapping[Any, str]]], places: Iterable[float]) -> Values:
+    """A column for each series, (its title, place -> value), and a row for some of the places."""
+    series = list(columns)
+    rows = [
+        [amount(place, counted=True), *(values.get(place, "–") for _, values in series)]
+        for place in evenly(sorted(set(places)))
+    ]
+    return Values([x, *(title for title, _ in series)], rows)

@@ -28,7 +28,6 @@ Payload = dict[str, Any]
 LEVEL = words.percent(DEFAULT_LEVEL)
 GRID = 80  # points of a curve
 HOURS = "device-hours"
-LEAST_GAIN = 0.001  # of a pass rate: less is called nothing
 
 
 @dataclass(frozen=True)
@@ -293,7 +292,6 @@ def _gain(run: str, course: Course | None, hours: float) -> Payload | None:
         "hi": hi,
         "text": words.signed(value, (lo, hi)),
         "interval_text": words.signed_span((lo, hi)),
-        "verdict": "worth it" if lo > LEAST_GAIN else "may be nothing" if hi > LEAST_GAIN else "nothing",
     }
 
 

@@ -20,7 +20,7 @@ from webapp.identity.secrets import services as secrets
 from webapp.interfaces.imports import services as imports
 from webapp.interfaces.imports.models import State
 from webapp.interfaces.imports.uploads import asked_of
-from webapp.interfaces.tracking import client_runs, groups
+from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.evaluations import services as evaluations
 from webapp.record.evaluations.models import Evaluation
@@ -244,7 +244,7 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.interfaces.tracking.client_runs.make_client_run": [
         (
             lambda w: client_runs.make_client_run(
-                groups.ensure_group(w.project, "g"),
+                client_runs.ensure_group(w.project, "g"),
                 ClientRun(client="mlflow", name="r", start_ms=0),
                 user=w.user,
             ),
@@ -538,14 +538,12 @@ SILENT = {
         "set_deleted": "hides it from its own client; nothing is deleted",
         "add_model": "a trainer's report",
         "change_model": "a trainer's report",
-    },
-    "webapp.interfaces.tracking.groups": {
         "create_group": "a trainer's name for its runs",
         "ensure_group": "a trainer's name for its runs",
         "rename_group": "a trainer's name for its runs",
-        "set_deleted": "hides it from clients; nothing is deleted",
+        "set_group_deleted": "hides it from clients; nothing is deleted",
         "set_group_tags": "a trainer's report",
-        "check_name": "reads",
+        "check_group_name": "reads",
     },
     "webapp.interfaces.trackio.services": {
         "parse": "reads",

@@ -4,7 +4,7 @@ import pytest
 
 from tests.webapp.interfaces.mlflow.conftest import T0
 from webapp.identity.audit.models import Event
-from webapp.interfaces.tracking.lines import to_ms
+from webapp.interfaces.tracking.translate import to_ms
 from webapp.record.runs.editing import change_run, delete_run
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import effective_points

@@ -14,8 +14,7 @@ from tests.webapp.interfaces.pages.reading import text_of
 from webapp.identity.accounts.services import create_project, set_role
 from webapp.interfaces.pages.middleware import PAGES, SETTINGS
 from webapp.interfaces.pages.views.home import search
-from webapp.interfaces.tracking.client_runs import make_client_run
-from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.client_runs import ensure_group, make_client_run
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.runs.models import Run
 

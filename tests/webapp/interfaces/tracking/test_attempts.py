@@ -3,10 +3,10 @@
 import pytest
 
 from tests.webapp.interfaces.api.conftest import project, user  # noqa: F401 (fixtures)
-from webapp.interfaces.tracking import client_runs, groups
+from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.intake import locked, rejoin, store_values
-from webapp.interfaces.tracking.lines import Value
 from webapp.interfaces.tracking.models import ClientRun
+from webapp.interfaces.tracking.translate import Value
 from webapp.record.runs.lifecycle import report_finished
 from webapp.record.runs.models import Record, Run
 
@@ -16,7 +16,7 @@ HOUR = 3_600_000
 
 @pytest.fixture
 def made(user, project):  # noqa: F811
-    group = groups.ensure_group(project, "grpo")
+    group = client_runs.ensure_group(project, "grpo")
 
     def make(**tags):
         return client_runs.make_client_run(

@@ -3,8 +3,15 @@
 import math
 
 from webapp.interfaces.tracking.intake import digest
-from webapp.interfaces.tracking.lines import MAX_IN_RECORD, Value, by_moment, iso, records_of
-from webapp.interfaces.tracking.translate import Meter, RunDescription
+from webapp.interfaces.tracking.translate import (
+    MAX_IN_RECORD,
+    Meter,
+    RunDescription,
+    Value,
+    by_moment,
+    iso,
+    records_of,
+)
 
 
 def test_values_of_one_moment_are_together_in_the_order_of_arrival():

@@ -17,8 +17,8 @@ from webapp.record.health import services
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.runs import lifecycle, places
 from webapp.record.runs.models import Dispatch, Run
-from webapp.reporting.status.status import status_now
-from webapp.reporting.status.troubles import status_payload
+from webapp.reporting.status import status_now
+from webapp.reporting.troubles import status_payload
 
 pytestmark = pytest.mark.django_db
 NODES = [{"id": "n1", "address": "10.1.2.3", "alive": True, "is_head": True, "cpus": 8, "gpus": 2}]

@@ -7,8 +7,8 @@ import pytest
 
 from webapp.base.disk import Disk, bytes_in_words
 from webapp.record.health.models import ClusterSeen, LastRound
-from webapp.reporting.status.status import Broker, Status, Waiting, WorkerState
-from webapp.reporting.status.troubles import troubles
+from webapp.reporting.status import Broker, Status, Waiting, WorkerState
+from webapp.reporting.troubles import troubles
 
 NOW = datetime(2026, 5, 31, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(minutes=30)

@@ -1,7 +1,6 @@
 """Charts as tables of the server."""
 
-from webapp.reporting.shares.drawing import Drawing, Key, Line, Points
-from webapp.reporting.shares.values import evenly, side_by_side, values_of
+from webapp.reporting.shares.drawing import Drawing, Key, Line, Points, evenly, side_by_side, values_of
 
 
 def test_some_values_are_chosen_evenly_with_both_ends():

@@ -34,7 +34,7 @@ from webapp.record.recipes.services import check_model_place, misplaced
 from webapp.record.runs.bounds import check_budget
 from webapp.record.runs.pace import Pace, Range
 from webapp.record.runs.places import Prospect
-from webapp.reporting.status.troubles import CLUSTER_OLD
+from webapp.reporting.troubles import CLUSTER_OLD
 from webapp.science.curves import words
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on

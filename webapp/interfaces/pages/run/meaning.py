@@ -16,7 +16,7 @@ from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.points import effective_points
 from webapp.record.runs.states import ENDED
-from webapp.reporting.shares.values import side_by_side
+from webapp.reporting.shares.drawing import side_by_side
 from webapp.science.curves.answers import UNITS
 from webapp.science.curves.fitting import Question
 from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_METRIC, count

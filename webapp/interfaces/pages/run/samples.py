@@ -30,7 +30,7 @@ from webapp.record.samples.selectors import (
     rows_of,
     share_of,
 )
-from webapp.reporting.shares.values import Values, side_by_side
+from webapp.reporting.shares.drawing import Values, side_by_side
 
 MOST_SHOWN = 20_000  # characters of a response in a list
 AROUND = 200  # characters of what is the same before and after a difference

@@ -30,7 +30,7 @@ from webapp.record.runs.timeline import (
 )
 from webapp.reporting.alarms import judge
 from webapp.reporting.alarms.models import Alarm
-from webapp.reporting.shares.values import Values, side_by_side
+from webapp.reporting.shares.drawing import Values, side_by_side
 
 STEPS = 20  # that a page draws
 WIDTH, ROW, GAP, MOST_ROWS = 1000, 14, 10, 12

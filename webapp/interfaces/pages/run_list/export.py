@@ -10,10 +10,9 @@ from webapp.base.errors import InvalidInput
 from webapp.base.formats import lines, utc
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import Row, is_setting, rows_of
-from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, runs_with_settings
+from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, ordering, runs_with_settings
 from webapp.record.runs.filtering import Compiled
 from webapp.record.runs.ingest import summary_of
-from webapp.record.runs.sorting import ordering
 from webapp.science.curves.words import DEFAULT_LEVEL
 
 BATCH = 500  # runs that are in memory at a time

@@ -163,7 +163,7 @@ MISSING_VIEW = "This view does not exist any more, or is not shared with you."
 
 def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
     """Sentences in the order of the filter; a query only where it names a recipe, a person or a setting."""
-    found = [_missing_view(state)] if state.view_missing else []
+    found = [MISSING_VIEW + ("" if state.filter else " You see all runs.")] if state.view_missing else []
     if recipes := _named(compiled, "recipe"):
         known = {
             text.lower()
@@ -177,10 +177,6 @@ def notes(compiled: Compiled, state: ListState, project: Project) -> list[str]:
         found += [_unknown("member", name, known, state) for name in people if name.lower() not in known]
     found += _unknown_settings(compiled, project)
     return found + [_field_as_word(word) for word in _words(compiled.node) if word.lower() in BY_NAME]
-
-
-def _missing_view(state: ListState) -> str:
-    return MISSING_VIEW if state.filter else f"{MISSING_VIEW} You see all runs."
 
 
 def _named(compiled: Compiled, field: str) -> list[str]:

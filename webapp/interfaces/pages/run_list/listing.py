@@ -1,4 +1,7 @@
-"""What a list of runs shows: the state that its address holds, and the page of runs that follows from it."""
+"""What a list of runs shows: the state that its address holds, and the page of runs that follows from it.
+
+Every order of runs is total: the newest first, then the id, tells equal runs apart.
+"""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -7,6 +10,8 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import F
+from django.db.models.functions import Lower
 from django.http import QueryDict
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
@@ -25,17 +30,48 @@ from webapp.interfaces.pages.run_list.columns import (
     rows_of,
 )
 from webapp.record.runs.filtering import Compiled
-from webapp.record.runs.filtering.fields import STATE_GROUPS, config_path, text_of
+from webapp.record.runs.filtering.fields import (
+    CONFIG_PREFIX,
+    MAX_PATH,
+    STATE_GROUPS,
+    config_path,
+    json_at,
+    text_of,
+)
 from webapp.record.runs.filtering.parsing import And, Comparison, Node, Value, Word, to_text
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import listed
-from webapp.record.runs.sorting import DEFAULT_SORT, first_direction, known_sort, ordering
 from webapp.record.runs.states import ACTIVE
 from webapp.record.savedviews.models import SavedView
 from webapp.record.savedviews.selectors import Views
 
 PAGE_SIZE = 50
 MAX_TOTAL = 20_000  # runs are counted up to here; beyond, a filter is asked for
+DEFAULT_SORT = "-created"
+# Name -> what is compared; where it is missing, the run comes last in either direction.
+SORTS: dict[str, tuple[Any, ...]] = {
+    "created": (F("created_at"),),
+    "started": (F("started_at"),),
+    "ended": (F("ended_at"),),
+    "state": (F("state"),),
+    "name": (Lower("name"),),
+    "id": (F("id"),),
+    "recipe": (Lower("revision__recipe__name"), F("revision__number")),
+    "task": (Lower("task"), Lower("model")),
+    "model": (Lower("model"),),
+    "seed": (F("seed"),),
+    "by": (Lower("created_by__username"),),
+    "origin": (F("origin"),),
+    "attempt": (F("attempt_number"),),
+    "budget": (F("budget_hours"),),
+    "used": (F("summary__used_hours"),),
+    "pass_rate": (F("summary__pass_rate"),),
+    "ceiling": (F("summary__ceiling"), F("summary__ceiling_lo")),  # those not known by their lower end
+    "ceiling.lo": (F("summary__ceiling_lo"),),
+}
+TEXT_SORTS = frozenset(
+    {"state", "name", "id", "recipe", "task", "model", "by", "origin"}
+)  # from a to z at first
 
 
 @dataclass(frozen=True)
@@ -259,3 +295,29 @@ def runs_with_settings(project: Project, ids: Sequence[str], columns: Iterable[s
     for run in found:
         run.settings_shown = {key: getattr(run, f"setting_{i}") for i, key in enumerate(settings)}
     return found
+
+
+def known_sort(sort: str) -> str:
+    """The same order, or the default where there is none of this name."""
+    name = sort.removeprefix("-")
+    path = config_path(name)
+    is_setting = name.startswith(CONFIG_PREFIX) and all(path) and len(path) <= MAX_PATH
+    return sort if name in SORTS or is_setting else DEFAULT_SORT
+
+
+def first_direction(name: str) -> str:
+    """What a first click on a column asks for: words from a to z, numbers and times from the greatest."""
+    return name if name in TEXT_SORTS else f"-{name}"
+
+
+def ordering(sort: str) -> list[Any]:
+    """For `order_by`; a leading `-` turns it around."""
+    sort = known_sort(sort)
+    name = sort.removeprefix("-")
+    keys = SORTS.get(name) or (json_at("config", config_path(name)),)
+    down = sort.startswith("-")
+    ordered = [key.desc(nulls_last=True) if down else key.asc(nulls_last=True) for key in keys]
+    if name == "created":  # no run lacks it, and so an index serves the order
+        ordered = ["-created_at" if down else "created_at"]
+        return [*ordered, "id"]
+    return [*ordered, "-created_at", "id"]

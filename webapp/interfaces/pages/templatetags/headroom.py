@@ -1,5 +1,5 @@
-"""Template tags: numbers with the digits their intervals support, ages, and the marks of
-`webapp.interfaces.pages.marks`."""
+"""Template tags: numbers with the digits their intervals support, ages, what predictions and decisions say, and marks
+(`webapp.interfaces.pages.marks`)."""
 
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -8,16 +8,23 @@ from django import template
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html, linebreaks
+from django.utils.safestring import SafeString, mark_safe
 
 from webapp.base.disk import bytes_in_words
 from webapp.interfaces.pages import marks
+from webapp.interfaces.pages.forms import address_of
 from webapp.interfaces.pages.marks import age_words, ago_words, duration
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run, State
-from webapp.reporting.status.troubles import span_words
+from webapp.reporting.troubles import span_words
 from webapp.science.curves import words
+from webapp.science.curves.words import AXES
+from webapp.science.decisions.services import said as said_of_decision
+from webapp.science.predictions import claims
+from webapp.science.predictions.discussion import MENTION
+from webapp.science.predictions.models import Comment, Prediction
+from webapp.science.predictions.status import Status
 
 register = template.Library()
 register.simple_tag(marks.whisker, name="whisker")
@@ -29,6 +36,15 @@ register.simple_tag(marks.key, name="key")
 register.filter("amount", words.amount)
 register.filter("rate", words.measured)
 register.filter("run_label", label_of)
+register.filter("stood", said_of_decision)
+register.filter("object_address", address_of)
+register.filter("subject", claims.subject)
+register.filter("made_from", claims.made_from)
+register.filter("claim_words", claims.claim_words)
+register.filter("came", claims.outcome_words)
+register.filter("times", claims.times_as_far)
+register.filter("percent", words.percent)
+register.filter("share_percent", words.share_text)
 
 
 @register.filter
@@ -156,3 +172,64 @@ def iframe(address: str, title: str) -> str:
         '<iframe src="{}" title="{}" width="720" height="520" loading="lazy"></iframe>', address, title
     )
     return markup + ""  # plain text again: shown and copied as it is, so it is escaped once more
+
+
+@register.filter
+def said(text: str) -> SafeString:
+    """What somebody wrote: paragraphs and mentions, nothing else of it is markup."""
+    escaped = MENTION.sub(r'<span class="mention">@\1</span>', str(conditional_escape(text)))
+    return mark_safe(linebreaks(mark_safe(escaped)))  # nosec B308, B703  # escaped above
+
+
+@register.filter
+def statement_words(prediction: Prediction) -> str:
+    return claims.statement_words(claims.claim_of(prediction))
+
+
+@register.filter
+def horizon(prediction: Prediction) -> str:
+    """ "8.00 to 16.0 h, 2 times"."""
+    axis = AXES[prediction.x]
+    ends = f"{axis.amount(prediction.known_until)} to {axis.short_text(prediction.target)}"
+    return f"{ends}, {claims.times_as_far(prediction.target / prediction.known_until)}"
+
+
+@register.filter
+def verdict_mark(verdict: str) -> str:
+    """The class of a verdict's pill."""
+    return REVIEWS[verdict][0]
+
+
+@register.filter
+def verdict_words(verdict: str) -> str:
+    return REVIEWS[verdict][1]
+
+
+@register.filter
+def edit_key(comment: Comment) -> str:
+    """Which form of the page a problem belongs to: the one that edits this comment."""
+    return f"edit-{comment.pk}"
+
+
+@register.filter
+def marks_of(status: Status) -> list[tuple[str, str]]:
+    """(class of a pill, words) of a status: what it lives through, then what the reviewers say."""
+    life = LIVES.get(status.life, ("", status.life))
+    review = REVIEWS.get(status.review, ("", status.review))
+    return [life, review]
+
+
+LIVES = {
+    "open": ("accent", "open"),
+    "projection": ("", "projection"),
+    "scored": ("good", "scored"),
+    "withdrawn": ("warn", "withdrawn"),
+    "replaced": ("", "replaced"),
+}
+REVIEWS = {
+    "unreviewed": ("", "not reviewed"),
+    "asked": ("", "review asked"),
+    "changes": ("warn", "changes asked"),
+    "approved": ("good", "approved"),
+    "rejected": ("bad", "rejected"),
+}

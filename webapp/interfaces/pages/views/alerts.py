@@ -32,6 +32,7 @@ KINDS = {
     "budget": "The budget is being spent",
     "outcome": "A prediction is scored",
 }
+FIRST_NAMES = {"mail": "My mail", "webhook": "Webhook", "slack": "Slack"}  # of a new channel
 NEWEST = 30
 UNDER_THE_BELL = 8
 A_PAGE = 50
@@ -177,7 +178,7 @@ def new_channel(request: HttpRequest) -> HttpResponse:
     if kind not in Channel.Kind.values:
         raise Http404("no such kind of channel")
     allow(request, project, _needed(kind, shared))
-    form = ChannelForm(request.POST or None, kind=kind, shared=shared, initial={"name": _first_name(kind)})
+    form = ChannelForm(request.POST or None, kind=kind, shared=shared, initial={"name": FIRST_NAMES[kind]})
     context: dict[str, Any] = {
         "form": form, "kind": kind, "shared": shared, "account_mail": user.email,
         "no_mail": kind == "mail" and not delivery.can_mail(), "no_mail_words": delivery.NO_SERVER,
@@ -291,10 +292,6 @@ def _needed(kind: str, shared: bool) -> Permission:
     if shared:
         return Permission.ADMIN
     return Permission.VIEW if kind == Channel.Kind.MAIL else Permission.CONTRIBUTE
-
-
-def _first_name(kind: str) -> str:
-    return {"mail": "My mail", "webhook": "Webhook", "slack": "Slack"}[kind]
 
 
 def _service(request: HttpRequest, do: Any) -> Any:

@@ -41,8 +41,8 @@ from webapp.interfaces.pages.prediction.listing import named
 from webapp.interfaces.tracking.selectors import CLIENT_KEY
 from webapp.record.recipes.models import Recipe
 from webapp.record.runs.models import Run
-from webapp.reporting.status.status import status_now
-from webapp.reporting.status.troubles import status_payload
+from webapp.reporting.status import status_now
+from webapp.reporting.troubles import status_payload
 from webapp.science.predictions.selectors import awaiting_review
 
 MOST_FOUND = {"Run": 12, "Recipe": 5, "Study": 3}

@@ -16,8 +16,17 @@ from webapp.base.claims import take_turns
 from webapp.record.runs import outbox
 from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.deciding import decide
-from webapp.record.runs.admission.guests import Guest, guests
-from webapp.record.runs.admission.parts import Cluster, Decision, Queued, Share, Span, Wait, Why
+from webapp.record.runs.admission.parts import (
+    Cluster,
+    Decision,
+    Guest,
+    Queued,
+    Share,
+    Span,
+    Wait,
+    Why,
+    guests,
+)
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Attempt, Dispatch, Run, State, submission_id_of
 from webapp.record.runs.states import DISPATCH, Move, move_many

@@ -4,8 +4,7 @@ import io
 
 from tests.webapp.interfaces.pages.reading import text_of
 from webapp.interfaces.pages.run import tabs
-from webapp.interfaces.tracking.client_runs import make_client_run
-from webapp.interfaces.tracking.groups import ensure_group
+from webapp.interfaces.tracking.client_runs import ensure_group, make_client_run
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.record.artifacts.store import store
 

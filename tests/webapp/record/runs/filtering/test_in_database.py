@@ -13,6 +13,7 @@ from tests.shared_rows import kept
 from tests.webapp.record.runs.filtering.test_language import TREES, depth
 from training.records import Record
 from webapp.identity.accounts.services import create_project
+from webapp.interfaces.pages.run_list.listing import SORTS, known_sort, ordering
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.record.runs.filtering import FilterError, compile_filter, narrow
 from webapp.record.runs.filtering.completing import completions
@@ -20,7 +21,6 @@ from webapp.record.runs.filtering.fields import CONFIG, FIELDS, METRIC, OPERATOR
 from webapp.record.runs.filtering.parsing import MAX_DEPTH, MAX_LENGTH, Not, to_text
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.models import Run, State, Summary
-from webapp.record.runs.sorting import KEYS, known_sort, ordering
 from webapp.reporting.alarms.models import Alarm
 
 NAMES = ("alpha", "beta", "gamma", "delta")
@@ -326,7 +326,7 @@ def test_any_tree_runs_and_splits_the_runs_in_two(found, tree):
     assert sorted(inside + outside) == sorted("abgd")
 
 
-@pytest.mark.parametrize("sort", [*KEYS, "config.lr", "config.loss.type"])
+@pytest.mark.parametrize("sort", [*SORTS, "config.lr", "config.loss.type"])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_every_order_holds_every_run_once(project, runs, sort, sign):
     listed = list(Run.objects.filter(project=project).order_by(*ordering(sign + sort)))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from webapp.base.disk import low_words
-from webapp.reporting.status.status import Status, Waiting, WorkerState
+from webapp.reporting.status import Status, Waiting, WorkerState
 
 ROUND_LATE = timedelta(seconds=20)  # a round begins every two seconds
 UNSENT_LATE = timedelta(seconds=60)
