@@ -9,6 +9,7 @@ client: middleware, permissions, queries and the report included, the network no
 import argparse
 import time
 from functools import partial
+from typing import Any
 
 from benchmarks.home import USER, bare_home
 
@@ -58,7 +59,7 @@ def measure(runs: int) -> None:
         "tags": ["paper"],
         "notes": "Node 3.",
     }
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "change": {"runs": ended, "changes": changes},
         "delete": {"runs": ended},
         "restore": {"runs": ended},

@@ -120,7 +120,7 @@ def _record(row: BulkAction, runs: Sequence[Run], outcomes: dict[str, Outcome]) 
         return
     phrase = DONE_OF[row.action]
     changed = [(run.pk, run.name) for run in runs if outcomes[run.pk].phrase == phrase]
-    detail = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
+    detail: dict[str, Any] = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
     record_each(f"run.{phrase}", actor=row.user, project=row.project, kind="run", things=changed, **detail)
 
 

@@ -157,7 +157,8 @@ def read_points(wants: Iterable[Want], x: str, values: Window = EVERYWHERE) -> d
 
 def read_at(steps: Mapping[int, np.ndarray], at: str) -> dict[int, Points]:
     """Series -> its points at these steps, found as `at` says. One query."""
-    sent = {"pk": list(steps), "steps": [f"{{{','.join(map(str, own.tolist()))}}}" for own in steps.values()]}
+    texts = [f"{{{','.join(map(str, own.tolist()))}}}" for own in steps.values()]
+    sent: dict[str, Any] = {"pk": list(steps), "steps": texts}
     with connection.cursor() as cursor:
         cursor.execute(_AT.format(sent=_SENT.format(x=COLUMNS["step"]), at=at), sent)
         return {pk: _points(*row) for pk, *row in cursor.fetchall()}
