@@ -69,6 +69,7 @@ def measure(options: argparse.Namespace) -> None:
         f"{options.runs} runs over a metric": many | {"x": "train/m00"},
         f"{options.runs} runs, 200 of the steps": many | {"lo": 900, "hi": 1100},
         f"{options.runs} runs, 2 of the hours": many | {"x": "device_hours", "lo": 9, "hi": 11},
+        f"{options.runs} runs, a part of a metric": many | {"x": "train/m00", "lo": 0.5, "hi": 0.6},
         f"{options.runs} runs by recipe": many | {"by": "recipe"},
     }
     print(

@@ -63,6 +63,7 @@ function draw() {
   document.getElementById("smooth-words").textContent = weight ? `${weight}: each drawn point is averaged with those before it` : "off";
   const range = chosenRange(sharedRange());
   document.getElementById("whole-axis").hidden = !fields.lo.value && !fields.hi.value;
+  foldedForm();
   box.className = `panels cols-${fields.cols.value}`;
   const cards = new Map([...box.children].map((card) => [card.dataset.metric, card]));
   const wanted = payload.panels.map((panel) => cards.get(panel.metric) ?? frameOf(panel));
@@ -277,6 +278,13 @@ function offer({ names, x }) {
   details.querySelector("p").replaceChildren(...names.flatMap((name) => [element("button", { type: "button", class: "plain link mono", "data-pattern": name }, name), " "]));
 }
 
+/** What the form says, where it is folded. */
+function foldedForm() {
+  const { panels, x } = payload;
+  const part = [["from", fields.lo.value], ["to", fields.hi.value]].filter(([, end]) => end).map((words) => ` ${words.join(" ")}`);
+  root.querySelector(".fold > summary").textContent = `${panels.length} panel${panels.length === 1 ? "" : "s"} over ${x.is_metric ? x.label : x.label.toLowerCase()}${part.join("")}`;
+}
+
 function summary() {
   const { panels, matching, unmatched, runs, problem } = payload;
   const words = [problem, panels.length ? `${panels.length === matching ? "" : `The first ${panels.length} of `}${matching} metric${matching === 1 ? "" : "s"} of ${runs} run${runs === 1 ? "" : "s"}.` : "These runs report no such metric."];
@@ -341,6 +349,7 @@ function start(here) {
   if (!root) return;
   box = document.getElementById("panels");
   fields = root.querySelector("form").elements;
+  root.querySelector(".fold").open = matchMedia("(min-width: 721px)").matches; // always in sight there
   hidden = new Set(new URLSearchParams(location.search).getAll(`${root.dataset.prefix}hide`));
   followForm();
   followLegend();

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from training.records import Record
 from webapp.record.runs import ingest
@@ -259,3 +260,26 @@ def test_a_timeline_and_earlier_steps(page, make_run):
     with page.expect_download() as found:
         page.get_by_role("link", name="For Perfetto").click()
     assert found.value.suggested_filename == f"{run.pk}-timeline.json"
+
+
+def test_on_a_phone_the_form_of_the_panels_is_one_line(new_page, user, chosen):
+    page = new_page(signed_in=user, viewport=NARROW)
+    page.goto(
+        f"/compare?{'&'.join(f'run={pk}' for pk in chosen)}&tab=metrics&m=train/entropy+train/kl&lo=150"
+    )
+    line = page.locator(".fold > summary")
+    expect(line).to_have_text("2 panels over steps from 150")
+    expect(page.get_by_label("Axis from")).to_be_hidden()
+    expect(page.get_by_role("button", name="Show")).to_have_count(0)  # nor read out
+
+    line.press("Enter")
+    expect(page.get_by_label("Axis from")).to_have_value("150")
+    expect(page.get_by_label("Columns")).to_be_hidden()
+    page.locator("#panels-x").select_option("Wall clock")
+    expect(page).to_have_url(re.compile("x=wall_clock"))
+    expect(line).to_have_text("2 panels over wall clock")
+    line.press("Enter")
+    expect(page.get_by_label("Axis from")).to_be_hidden()
+    look(page, "compare-metrics-folded")
+    expect(line).to_be_hidden()  # it is wide now
+    expect(page.get_by_label("Columns")).to_be_visible()

@@ -3,9 +3,10 @@
 Every event that a request leads to names the address that it came from, as far as it can be known.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from ipaddress import ip_address
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SYSTEM = "system"
 BATCH = 1000
+NOTHING: Mapping[object, dict[str, Any]] = MappingProxyType({})
 address_of_request: ContextVar[str | None] = ContextVar("address_of_request", default=None)
 
 
@@ -46,10 +48,15 @@ def record_each(
     project: "Project",
     kind: str,
     things: Iterable[tuple[object, str]],
+    own: Mapping[object, dict[str, Any]] = NOTHING,
     **detail: Any,
 ) -> None:
-    """Note the same change of many things, each (key, name) as an event of its own; in a few statements."""
-    events = [_event(verb, actor, project, (kind, key, name), detail) for key, name in things]
+    """Note the same change of many things, each (key, name) as an event of its own; in a few statements. `own`: more
+    detail of a thing, by its key."""
+    events = [
+        _event(verb, actor, project, (kind, key, name), {**detail, **own.get(key, {})})
+        for key, name in things
+    ]
     Event.objects.bulk_create(events, batch_size=BATCH)
 
 

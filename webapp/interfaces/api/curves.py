@@ -79,7 +79,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Ht
     """Unsampled, without superseded points. 404 for a metric that the run does not have; without evaluations the curve
     of eval/pass_rate is empty. `python -m scaling fit` reads the CSV."""
     run = run_of(request, run_id)
-    _check_metric(run, query.metric)
+    check_metric(run, query.metric)
     unless_known(request, run.version)
     points = [p for p in effective_points(run, query.metric) if getattr(p, query.x) is not None]
     if not query.start:
@@ -98,7 +98,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Ht
     )
 
 
-def _check_metric(run: Run, metric: str) -> None:
+def check_metric(run: Run, metric: str) -> None:
     """Raises NotFound for a metric that the run does not have; every run will have a pass rate, if none yet."""
     if metric == PASS_RATE or selectors.stored_name(run, metric) is not None:
         return
@@ -165,7 +165,7 @@ def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> 
     """For charts. Says how the points were chosen and of how many; more data never moves a shown point. 404 for a
     metric that the run does not have."""
     run = run_of(request, run_id)
-    _check_metric(run, query.metric)
+    check_metric(run, query.metric)
     unless_known(request, run.version)
     sample = sampled_points(run, query.metric, query.x, query.points, lo=query.lo, hi=query.hi)
     head = {"run": run.pk, "metric": query.metric, "x": query.x}

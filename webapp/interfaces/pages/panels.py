@@ -11,7 +11,7 @@ from django.http import QueryDict
 
 from webapp.base.errors import InvalidInput
 from webapp.record.runs.models import Run
-from webapp.record.runs.panels import EVERYWHERE, Window
+from webapp.record.runs.thinned import EVERYWHERE, Window
 from webapp.science.curves.comparison.panels import MOST_PATTERNS, OVER, panels_of
 
 FIELDS = ("m", "x", "cols", "smooth", "lo", "hi")

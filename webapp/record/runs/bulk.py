@@ -18,7 +18,7 @@ from webapp.identity.accounts.permissions import Permission
 from webapp.identity.audit.services import record_each
 from webapp.record.runs import editing, launch, lifecycle, places
 from webapp.record.runs.bounds import MAX_TAGS, clean_tag
-from webapp.record.runs.editing import change_run, cleaned
+from webapp.record.runs.editing import cleaned
 from webapp.record.runs.meaning import AT_ONCE
 from webapp.record.runs.models import BulkAction, Run, State
 from webapp.record.runs.states import ENDED
@@ -40,8 +40,8 @@ NEEDS_TAG = ("tag", "untag")
 CONTRIBUTED = (*NEEDS_TAG, "change")
 NEEDS = {action: Permission.CONTRIBUTE if action in CONTRIBUTED else Permission.LAUNCH for action in ACTIONS}
 DONE = tuple(DONE_OF.values())
-# Actions that take the runs one by one, through the service that also tells the audit log -> how many runs at a time.
-ONE_BY_ONE = {"stop": 200, "resume": 200, "priority": 1000, "change": 1000, "delete": 1000, "restore": 1000}
+# Actions whose services tell the audit log themselves -> how many runs at a time.
+OWN_EVENTS = {"stop": 200, "resume": 200, "priority": 1000, "change": 1000, "delete": 1000, "restore": 1000}
 MAX_RUNS = 10_000
 MAX_MEANT = 100  # runs of which a request says what their metrics mean
 
@@ -68,7 +68,7 @@ class Outcome:
 
 def most_for(action: str) -> int:
     """How many runs the action takes at a time."""
-    return ONE_BY_ONE.get(action, MAX_RUNS)
+    return OWN_EVENTS.get(action, MAX_RUNS)
 
 
 def act(
@@ -115,12 +115,12 @@ def act(
 
 
 def _record(row: BulkAction, runs: Sequence[Run], outcomes: dict[str, Outcome]) -> None:
-    """An event for each run that was changed; what is done one by one has its own from the service that does it."""
-    if row.action in ONE_BY_ONE:
+    """An event for each run that was changed, but for actions that have their own."""
+    if row.action in OWN_EVENTS:
         return
     phrase = DONE_OF[row.action]
     changed = [(run.pk, run.name) for run in runs if outcomes[run.pk].phrase == phrase]
-    detail = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
+    detail: dict[str, Any] = {"bulk": row.pk} | ({"tag": row.tag} if row.tag else {})
     record_each(f"run.{phrase}", actor=row.user, project=row.project, kind="run", things=changed, **detail)
 
 
@@ -215,45 +215,50 @@ def _resume(run: Run, user: User) -> Outcome:
     return Outcome("resumed")
 
 
-def _try(done: str, service: Callable[[], Run]) -> Outcome:
-    try:
-        service()
-    except (Conflict, InvalidInput) as error:
-        return Outcome(f"not {done}", error.message)
-    return Outcome(done)
+def _delete(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
+    refused = editing.delete_runs(runs, user=user)
+    return {
+        run.pk: Outcome("not deleted", refused[run.pk]) if run.pk in refused else Outcome("deleted")
+        for run in runs
+    }
 
 
-def _delete(run: Run, user: User) -> Outcome:
-    return _try("deleted", lambda: editing.delete_run(run, user=user))
-
-
-def _restore(run: Run, user: User) -> Outcome:
-    if run.deleted_at is None:
-        return Outcome("was not deleted")
-    return _try("restored", lambda: editing.restore_run(run, user=user))
+def _restore(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
+    restored = editing.restore_runs(runs, user=user)
+    return {run.pk: Outcome("restored" if run.pk in restored else "was not deleted") for run in runs}
 
 
 def _change(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
-    at_once = AT_ONCE // max(1, len(runs))  # points of all runs together
+    changes = row.changes or {}
+    if editing.MEANING in changes:
+        at_once = AT_ONCE // max(1, len(runs))  # points of all runs together
+        return {run.pk: _change_meaning(run, user, changes, at_once) for run in runs}
+    fields = {run.pk: editing.determined(run, changes) for run in runs}
+    changed = editing.change_held([run for run in runs if not fields[run.pk]], changes, user=user)
+    return {
+        run.pk: Outcome("not changed", editing.DETERMINED_SAYS.format(fields[run.pk]))
+        if fields[run.pk]
+        else Outcome("changed" if run.pk in changed else "was so before")
+        for run in runs
+    }
 
-    def one(run: Run) -> Outcome:
-        before = run.version
-        outcome = _try("changed", lambda: change_run(run, row.changes or {}, user=user, at_once=at_once))
-        is_as_before = outcome.phrase == "changed" and run.version == before
-        return Outcome("was so before") if is_as_before else outcome
 
-    return {run.pk: one(run) for run in runs}
+def _change_meaning(run: Run, user: User, changes: Mapping[str, Any], at_once: int) -> Outcome:
+    before = run.version
+    try:
+        editing.change_run(run, changes, user=user, at_once=at_once)
+    except (Conflict, InvalidInput) as error:
+        return Outcome("not changed", error.message)
+    return Outcome("was so before" if run.version == before else "changed")
 
 
 def _priority(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
     wanted = (row.changes or {})["priority"]
-
-    def one(run: Run) -> Outcome:
-        if run.priority == wanted and run.state in places.TAKES_PRIORITY:
-            return Outcome("was so before")
-        return _try("changed", lambda: places.set_priority(run, wanted, user=user))
-
-    return {run.pk: one(run) for run in runs}
+    others = [run for run in runs if run.priority != wanted or run.state not in places.TAKES_PRIORITY]
+    refused = places.set_priorities(others, wanted, user=user, project=row.project)
+    outcomes = {run.pk: Outcome("was so before") for run in runs}
+    outcomes |= {run.pk: Outcome("changed") for run in others}
+    return outcomes | {pk: Outcome("not changed", why) for pk, why in refused.items()}
 
 
 def _tag(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:
@@ -315,6 +320,6 @@ _DO: dict[str, Do] = {
     "change": _change,
     "archive": _archive,
     "unarchive": _unarchive,
-    "delete": _each(_delete),
-    "restore": _each(_restore),
+    "delete": _delete,
+    "restore": _restore,
 }

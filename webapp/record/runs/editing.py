@@ -11,9 +11,9 @@ Taking a project's runs away again, whatever they have grown to.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.audit.services import record
+from webapp.identity.audit.services import record, record_each
 from webapp.record.runs import launch
 from webapp.record.runs.bounds import (
     MAX_MODEL,
@@ -43,6 +43,7 @@ from webapp.record.runs.states import ENDED, bump
 
 MEANING = "meaning"
 DETERMINED = ("task", "model", "seed", MEANING)  # by the launch, of a run that was launched here
+DETERMINED_SAYS = "This run was launched here: its {} is what it trains with."
 SHOWN_CHARACTERS = 200  # of notes, in the audit log
 
 
@@ -78,15 +79,9 @@ def change_run(run: Run, changes: Mapping[str, Any], *, user: User | None, at_on
     raises.
     """
     held = Run.objects.select_for_update().get(pk=run.pk)
-    determined = [field for field in DETERMINED if field in changes]
-    if determined and held.origin == Run.Origin.LAUNCHED:
-        raise Conflict(
-            f"This run was launched here: its {determined[0]} is what it trains with.", field=determined[0]
-        )
-    fresh = {field: value for field, value in cleaned(changes).items() if getattr(held, field) != value}
-    if fresh:
-        bump(run.pk, **fresh)
-        _tell(held, fresh, user)
+    if field := determined(held, changes):
+        raise Conflict(DETERMINED_SAYS.format(field), field=field)
+    change_held([held], changes, user=user)
     if MEANING in changes:
         state_meaning(run, replace(meaning_of(held), **changes[MEANING]), user=user, at_once=at_once)
     run.refresh_from_db()
@@ -100,16 +95,36 @@ def cleaned(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {field: _CLEAN[field](value) for field, value in changes.items() if field != MEANING}
 
 
-def _tell(before: Run, fresh: Mapping[str, Any], user: User | None) -> None:
-    told = {field: [_shown(getattr(before, field)), _shown(value)] for field, value in fresh.items()}
-    name = fresh.get("name", before.name)
-    record(
-        "run.changed", actor=user, project=before.project, kind="run", key=before.pk, name=name, changes=told
-    )
+def determined(run: Run, changes: Mapping[str, Any]) -> str:
+    """The first of the fields that its launch has determined; empty where there is none."""
+    is_launched = run.origin == Run.Origin.LAUNCHED
+    return next((field for field in DETERMINED if is_launched and field in changes), "")
+
+
+@transaction.atomic
+def change_held(runs: Sequence[Run], changes: Mapping[str, Any], *, user: User | None) -> set[str]:
+    """What `change_run` changes but for the meaning, of runs of one project that the caller has locked and may change,
+    in a few queries. Those that were not so before."""
+    clean = cleaned(changes)
+    told = {run.pk: _told(run, clean) for run in runs}
+    changed = [run for run in runs if told[run.pk]]
+    if changed:
+        Run.objects.filter(pk__in=[run.pk for run in changed]).update(version=F("version") + 1, **clean)
+        record_each(
+            "run.changed", actor=user, project=changed[0].project, kind="run",
+            things=[(run.pk, clean.get("name", run.name)) for run in changed],
+            own={run.pk: {"changes": told[run.pk]} for run in changed},
+        )  # fmt: skip
+    return {run.pk for run in changed}
+
+
+def _told(before: Run, clean: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """For the audit log: what changes, from what to what."""
+    fresh = {field: value for field, value in clean.items() if getattr(before, field) != value}
+    return {field: [_shown(getattr(before, field)), _shown(value)] for field, value in fresh.items()}
 
 
 def _shown(value: Any) -> Any:
-    """For the audit log."""
     if isinstance(value, list):
         return ", ".join(value) or "none"
     return value[:SHOWN_CHARACTERS] or "none" if isinstance(value, str) else value
@@ -160,6 +175,7 @@ WHERE runs_point.series_id = runs_series.id AND runs_series.run_id = ANY(%s)
 DELETE_RECORDS = "DELETE FROM runs_record WHERE run_id = ANY(%s)"
 log = logging.getLogger(__name__)
 UNDO = timedelta(days=1)
+RESTING = ("predictions", "rival_predictions", "prediction_outcomes")  # what keeps a run from being deleted
 
 
 def remove_runs(project: Project) -> Iterator[int]:
@@ -199,20 +215,42 @@ def delete_run(run: Run, *, user: User | None) -> Run:
     Raises Conflict for a run that was launched here, that
     has not ended, that a prediction rests on, that is in a study, or that is deleted already.
     """
-    if run.origin == Run.Origin.LAUNCHED:
-        raise Conflict("This run was launched here: it can be archived, not deleted.")
-    if is_predicted(run):
-        raise Conflict("A prediction rests on this run: it can be archived, not deleted.")
-    if run.studies.exists():
-        raise Conflict("This run is in a study: take it out there first, or archive it.")
-    ended = Run.objects.filter(pk=run.pk, state__in=ENDED)
-    if not ended.update(deleted_at=timezone.now(), version=F("version") + 1):
-        is_there = Run.objects.filter(pk=run.pk).exists()
-        raise Conflict("It has not ended; stop it first." if is_there else "This run is deleted already.")
-    record("run.deleted", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
-    deleted_or_restored.send(Run, project=run.project)
+    if refused := delete_runs([run], user=user):
+        raise Conflict(refused[run.pk])
     run.refresh_from_db()
     return run
+
+
+@transaction.atomic
+def delete_runs(runs: Sequence[Run], *, user: User | None) -> dict[str, str]:
+    """`delete_run` of many runs of one project, in a few queries: those that cannot be deleted -> why not."""
+    ids = [run.pk for run in runs]
+    predicted, studied = _related(ids, *RESTING), _related(ids, "studies")
+    held = Run.objects.select_for_update().filter(pk__in=ids).order_by("pk")
+    states = dict(held.values_list("pk", "state"))
+    refused = {}
+    for run in runs:
+        if run.origin == Run.Origin.LAUNCHED:
+            refused[run.pk] = "This run was launched here: it can be archived, not deleted."
+        elif run.pk in predicted:
+            refused[run.pk] = "A prediction rests on this run: it can be archived, not deleted."
+        elif run.pk in studied:
+            refused[run.pk] = "This run is in a study: take it out there first, or archive it."
+        elif run.pk not in states:
+            refused[run.pk] = "This run is deleted already."
+        elif states[run.pk] not in ENDED:
+            refused[run.pk] = "It has not ended; stop it first."
+    _set_deleted([run for run in runs if run.pk not in refused], timezone.now(), "run.deleted", user)
+    return refused
+
+
+def _set_deleted(runs: Sequence[Run], at: datetime | None, verb: str, user: User | None) -> None:
+    if not runs:
+        return
+    named, project = [(run.pk, run.name) for run in runs], runs[0].project
+    Run.with_deleted.filter(pk__in=[pk for pk, _ in named]).update(deleted_at=at, version=F("version") + 1)
+    record_each(verb, actor=user, project=project, kind="run", things=named)
+    deleted_or_restored.send(Run, project=project)
 
 
 @transaction.atomic
@@ -221,18 +259,34 @@ def restore_run(run: Run, *, user: User | None) -> Run:
 
     Raises Conflict for a run that is not deleted.
     """
-    deleted = Run.with_deleted.filter(pk=run.pk, deleted_at__isnull=False)
-    if not deleted.update(deleted_at=None, version=F("version") + 1):
+    if not restore_runs([run], user=user):
         raise Conflict("This run is not deleted.")
-    record("run.restored", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
-    deleted_or_restored.send(Run, project=run.project)
     run.refresh_from_db()
     return run
 
 
+@transaction.atomic
+def restore_runs(runs: Sequence[Run], *, user: User | None) -> set[str]:
+    """`restore_run` of many runs of one project, in a few queries: those that were deleted."""
+    ids = [run.pk for run in runs]
+    deleted = Run.with_deleted.select_for_update().filter(pk__in=ids, deleted_at__isnull=False).order_by("pk")
+    found = set(deleted.values_list("pk", flat=True))
+    _set_deleted([run for run in runs if run.pk in found], None, "run.restored", user)
+    return found
+
+
 def is_predicted(run: Run) -> bool:
     """Whether a prediction, of whatever state, is about it or was judged by it."""
-    return run.predictions.exists() or run.rival_predictions.exists() or run.prediction_outcomes.exists()
+    return bool(_related([run.pk], *RESTING))
+
+
+def _related(ids: Sequence[str], *relations: str) -> set[str]:
+    """Those of the runs that have anything in one of these relations. A query each."""
+    runs = Run.with_deleted.filter(pk__in=ids)
+    return {
+        pk for name in relations
+        for pk in runs.filter(**{f"{name}__isnull": False}).values_list("pk", flat=True)
+    }  # fmt: skip
 
 
 def purge() -> int:

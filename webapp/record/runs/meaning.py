@@ -61,21 +61,33 @@ FROM (
 ) AS found WHERE p.id = found.id
 """
 # A compute that a metric holds, as last reported in the attempt, 0 before that at step 0; it goes before what the
-# record says of itself.
+# record says of itself. One pass over records and values in their order, whatever PostgreSQL knows of the table.
 _FILL_AXIS = """
+WITH wanted AS MATERIALIZED (SELECT r.attempt, r.seq, r.step FROM {rows} AS r), ends AS MATERIALIZED (
+    SELECT said.id, one.attempt, one.last, coalesce((
+        SELECT max(seq) FROM runs_point
+        WHERE series_id = said.id AND attempt = one.attempt AND seq < one.first AND value >= 0
+    ), one.first) AS first
+    FROM runs_series AS said
+    CROSS JOIN (SELECT attempt, min(seq) AS first, max(seq) AS last FROM wanted GROUP BY attempt) AS one
+    WHERE said.run_id = %(run)s AND said.metric = %({axis})s
+), filled AS MATERIALIZED (
+    SELECT attempt, seq, step, max(value) OVER (PARTITION BY attempt, place) AS value FROM (
+        SELECT *, count(value) OVER (PARTITION BY attempt ORDER BY seq, step IS NOT NULL) AS place FROM (
+            SELECT wanted.*, NULL::float8 AS value FROM wanted WHERE EXISTS (SELECT 1 FROM ends)
+            UNION ALL
+            SELECT m.attempt, m.seq, NULL, m.value FROM ends JOIN runs_point AS m ON m.series_id = ends.id
+                AND m.attempt = ends.attempt AND m.seq BETWEEN ends.first AND ends.last AND m.value >= 0
+        ) AS each
+    ) AS placed
+)
 UPDATE runs_point AS p SET {axis} = found.value
 FROM (
-    SELECT one.id, coalesce(last.value, 0) AS value FROM {rows} AS r
-    JOIN runs_series AS said ON said.run_id = %(run)s AND said.metric = %({axis})s
-    LEFT JOIN LATERAL (
-        SELECT value FROM runs_point WHERE series_id = said.id AND attempt = r.attempt AND seq <= r.seq AND value >= 0
-        ORDER BY seq DESC LIMIT 1
-    ) AS last ON true
-    JOIN runs_series AS s ON s.run_id = %(run)s {of}
+    SELECT one.id, coalesce(r.value, 0) AS value FROM filled AS r JOIN runs_series AS s ON s.run_id = %(run)s {of}
     CROSS JOIN LATERAL (
         SELECT id FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
     ) AS one
-    WHERE last.value IS NOT NULL OR r.step = 0
+    WHERE r.step = 0 OR r.step IS NOT NULL AND r.value IS NOT NULL
 ) AS found WHERE p.id = found.id
 """
 # Of an evaluation and its compute that were logged one after the other at one step.
@@ -150,7 +162,7 @@ LAST_OF_PART = """
 SELECT max(id) FROM (SELECT id FROM runs_record WHERE run_id = %s AND id + 0 > %s ORDER BY id + 0 LIMIT %s) AS part
 """
 NOTHING = "(SELECT * FROM runs_record WHERE false)"
-# Of a preview: records that hold an evaluation, of which only the points of the curve are made.
+# Of a preview: the records that hold an evaluation; only the points of the curve are made.
 EVALUATED = """
 SELECT r.id FROM runs_record AS r WHERE r.run_id = %(run)s AND (r.metrics ? %(rate)s OR EXISTS (
     SELECT FROM runs_series AS s JOIN runs_point AS p ON p.series_id = s.id

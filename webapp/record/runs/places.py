@@ -3,6 +3,7 @@
 Also what waits for the cluster, and what would if it were launched now.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from training.schema import Recipe
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, may
-from webapp.identity.audit.services import record
+from webapp.identity.audit.services import record, record_each
 from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.acting import LATER, look
 from webapp.record.runs.admission.parts import Why
@@ -139,23 +140,32 @@ def set_priority(run: Run, priority: int, *, user: User | None) -> Run:
 
     Raises InvalidInput (priority), and Conflict where the run does not wait any more.
     """
-    check_priority(priority, user=user, project=run.project)
-    waits = Run.objects.filter(pk=run.pk, state__in=TAKES_PRIORITY)
-    if not waits.update(priority=priority, version=F("version") + 1):
-        run.refresh_from_db()
-        raise Conflict(f"This run is {run.state}; its priority decides only while it is queued.")
+    refused = set_priorities([run], priority, user=user, project=run.project)
     run.refresh_from_db()
-    word = run.get_priority_display()
-    record(
-        "run.priority_changed",
-        actor=user,
-        project=run.project,
-        kind="run",
-        key=run.pk,
-        name=run.name,
-        priority=word,
-    )
+    if refused:
+        raise Conflict(refused[run.pk])
     return run
+
+
+@transaction.atomic
+def set_priorities(
+    runs: Sequence[Run], priority: int, *, user: User | None, project: Project
+) -> dict[str, str]:
+    """`set_priority` of many runs of a project, in a few queries: those that do not wait any more -> why not."""
+    check_priority(priority, user=user, project=project)
+    held = Run.objects.select_for_update().filter(pk__in=[run.pk for run in runs]).order_by("pk")
+    states = dict(held.values_list("pk", "state"))
+    waiting = [(run.pk, run.name) for run in runs if states.get(run.pk) in TAKES_PRIORITY]
+    Run.objects.filter(pk__in=[pk for pk, _ in waiting]).update(priority=priority, version=F("version") + 1)
+    record_each(
+        "run.priority_changed", actor=user, project=project, kind="run", things=waiting,
+        priority=Run.Priority(priority).label,
+    )  # fmt: skip
+    return {
+        run.pk: f"This run is {states.get(run.pk, run.state)}; its priority decides only while it is queued."
+        for run in runs
+        if states.get(run.pk) not in TAKES_PRIORITY
+    }
 
 
 def check_priority(priority: int, *, user: User | None, project: Project) -> None:

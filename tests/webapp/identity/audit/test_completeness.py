@@ -323,6 +323,24 @@ RECORDED: dict[str, list[tuple[Call, str]]] = {
     "webapp.record.runs.editing.delete_run": [
         (lambda w: editing.delete_run(w.tracked, user=w.user), "run.deleted")
     ],
+    "webapp.record.runs.editing.change_held": [
+        (lambda w: editing.change_held([w.run], {"name": "another"}, user=w.user), "run.changed")
+    ],
+    "webapp.record.runs.editing.delete_runs": [
+        (lambda w: editing.delete_runs([w.tracked], user=w.user), "run.deleted")
+    ],
+    "webapp.record.runs.editing.restore_runs": [
+        (
+            lambda w: editing.restore_runs([editing.delete_run(w.tracked, user=w.user)], user=w.user),
+            "run.restored",
+        )
+    ],
+    "webapp.record.runs.places.set_priorities": [
+        (
+            lambda w: places.set_priorities([w.queued], 2, user=w.user, project=w.project),
+            "run.priority_changed",
+        )
+    ],
     "webapp.record.runs.editing.restore_run": [
         (
             lambda w: editing.restore_run(editing.delete_run(w.tracked, user=w.user), user=w.user),
@@ -557,6 +575,7 @@ SILENT = {
     },
     "webapp.record.runs.editing": {
         "cleaned": "reads",
+        "determined": "reads",
         "report_described": "a trainer's report",
         "remove": "part of deletions that are told",
         "remove_runs": "the owner's removal of a project's runs",

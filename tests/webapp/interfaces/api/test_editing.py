@@ -86,3 +86,22 @@ def test_many_at_once(writer, launcher, ended, tracked):
     assert Run.objects.get(pk=ended.pk).archived_at is not None
     wrong = writer.post("runs/bulk", {"action": "change", "runs": [ended.pk], "changes": {"seed": -1}})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "seed")
+
+
+def test_what_metrics_of_many_mean_their_end_and_the_way_back(
+    writer, launcher, reader, ended, tracked, record
+):
+    batch = {"records": [record(step, {"acc": 10.0 * step, "used": 2.0 * step}) for step in range(1, 4)]}
+    writer.post(f"runs/{tracked.pk}/records", batch)
+    meaning = {"pass_rate": "acc", "percent": True, "device_hours": "used"}
+    bulk = lambda sender, action, **more: sender.post(
+        "runs/bulk", {"action": action, "runs": [tracked.pk, "nothere"], **more}
+    ).json()["sentence"]
+
+    assert bulk(writer, "change", changes={"meaning": meaning}) == "1 changed, 1 not found."
+    points = reader.get(f"runs/{tracked.pk}/curve").json()["points"]
+    assert [(point["compute"], point["value"]) for point in points] == [(2, 0.1), (4, 0.2), (6, 0.3)]
+    assert bulk(launcher, "delete") == "1 deleted, 1 not found."
+    assert reader.get(f"runs/{tracked.pk}").status_code == 404
+    assert bulk(launcher, "restore") == "1 restored, 1 not found."
+    assert reader.get(f"runs/{tracked.pk}/curve").json()["points"] == points

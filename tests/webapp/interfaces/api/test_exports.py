@@ -122,6 +122,14 @@ def test_only_what_was_asked_for(reader, reported, form):
         assert parquet_of(response).read(["seq", "never"]).to_pydict() == {"seq": [7], "never": [None]}
 
 
+def test_metrics_of_which_none_was_reported_are_named_with_the_nearest(reader, reported, problem):
+    answer = reader.get(f"runs/{reported.pk}/export", metric=["train/rewards", "nowhere"])
+
+    message = f'Run {reported.pk} has no metric train/rewards; did you mean "train/reward"?'
+    assert problem(answer) == (404, "not_found", "metric", message)
+    assert reader.get(f"runs/{reported.pk}/export", metric="never").status_code == 200
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_run_without_records_gives_an_empty_file(reader, tracked, form):
     response = reader.get(f"runs/{tracked.pk}/export", format=form)

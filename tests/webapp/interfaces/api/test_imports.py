@@ -95,6 +95,31 @@ def test_what_has_finished_is_not_resumed(send, problem):
     assert problem(send(f"imports/{made['id']}/resume", files=[file()]))[:2] == (409, "conflict")
 
 
+def test_an_imported_run_is_put_right_and_comes_back_within_a_day(send, writer, launcher, reader):
+    send(files=[file(b"step,acc,used\n1,10,2\n2,20,4\n")], options=json.dumps({"columns": {"step": "step"}}))
+    take_turn()
+    path = f"runs/{Run.objects.get().pk}"
+    meaning = {"pass_rate": "acc", "percent": True, "device_hours": "used"}
+    said = {
+        "name": "grpo 8b",
+        "task": "code",
+        "model": "8b",
+        "seed": 7,
+        "tags": ["paper"],
+        "notes": "Node 3.",
+    }
+
+    shown = writer.post(f"{path}/meaning/preview", meaning).json()["points"]
+    changed = writer.request("PATCH", path, said | {"meaning": meaning}).json()
+
+    assert [(point["compute"], point["value"]) for point in shown] == [(2, 0.1), (4, 0.2)]
+    assert changed == changed | said and reader.get(path).json()["meaning"] == meaning
+    assert reader.get(f"{path}/curve").json()["points"] == shown
+    assert launcher.request("DELETE", path).status_code == 204
+    assert launcher.post(f"{path}/restore").json()["name"] == "grpo 8b"
+    assert reader.get(f"{path}/curve").json()["points"] == shown
+
+
 def test_a_preview_keeps_nothing(send):
     answer = send("imports/preview", files=[file()]).json()
 

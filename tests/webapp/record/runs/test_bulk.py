@@ -1,10 +1,12 @@
 """One action on many runs: what becomes of each, once, for members only."""
 
 import pytest
+from django.db.models import Count
 
 from tests.launching import tracked_run
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.services import create_project
+from webapp.identity.audit.models import Event
 from webapp.record.runs import bulk, ingest, lifecycle
 from webapp.record.runs.models import BulkAction, Point, Run, State
 
@@ -138,6 +140,38 @@ def test_tagging_costs_the_same_for_many_runs(act, user, project, count, django_
         act("tag", runs, tag="x")
     with django_assert_max_num_queries(8):
         act("archive", runs, key="2")
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_changing_and_deleting_cost_the_same_for_many_runs(
+    act, project, tracked, count, django_assert_max_num_queries
+):
+    queued = {"origin": Run.Origin.LAUNCHED, "state": State.QUEUED}
+    for origin in ({"state": State.SUCCEEDED, "origin": Run.Origin.TRACKED}, queued):
+        Run.objects.bulk_create(
+            Run(project=project, name=f"r{i}", task="t", model="m", **origin) for i in range(count)
+        )
+    launched = list(Run.objects.filter(**queued))
+    runs = [tracked, *Run.objects.filter(origin=Run.Origin.TRACKED).exclude(pk=tracked.pk)]
+
+    with django_assert_max_num_queries(10):
+        said = act("priority", launched, key="1", priority=Run.Priority.LOW)
+    assert said == f"{count} changed. Priority: low."
+    with django_assert_max_num_queries(10):
+        said = act("change", [*runs, *launched], key="2", changes={"task": "code", "tags": ["a"]})
+    assert said == f"{count + 1} changed, {count} not changed."
+    with django_assert_max_num_queries(24):
+        assert act("delete", runs, key="3") == f"{count} deleted, 1 not deleted."
+    with django_assert_max_num_queries(16):
+        assert act("restore", runs, key="4") == f"{count} restored, 1 was not deleted."
+    verbs = Event.objects.filter(
+        verb="run.changed", detail__changes={"task": ["t", "code"], "tags": ["none", "a"]}
+    )
+    assert verbs.count() == count
+    deleted = Event.objects.filter(verb__in=("run.deleted", "run.restored", "run.priority_changed"))
+    assert sorted(deleted.values_list("verb").annotate(Count("pk"))) == [
+        ("run.deleted", count), ("run.priority_changed", count), ("run.restored", count),
+    ]  # fmt: skip
 
 
 def test_what_metrics_mean_is_said_of_some_runs_at_a_time(act, user, project, make_record, monkeypatch):

@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 from math import sqrt
 
 import pytest
+from django.db import connection
+from django.db.models import F
 
 from tests.launching import tracked_run
 from tests.members import member
@@ -20,7 +22,7 @@ from webapp.record.runs.meaning import (
     remake_points,
     state_meaning,
 )
-from webapp.record.runs.models import Point, Run
+from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.models import Record as Stored
 from webapp.record.runs.points import effective_points
 
@@ -382,3 +384,54 @@ def test_a_request_makes_no_more_points_than_it_may(tracked, monkeypatch):
     monkeypatch.setattr(meaning_module, "MOST_PREVIEWED", 5)
     with pytest.raises(Conflict, match="more than 5 evaluations"), as_if_said(tracked, Meaning(RATE)):
         pass
+
+
+FILL = """
+INSERT INTO runs_record (run_id, attempt, seq, step, "time", compute, metrics)
+SELECT %(run)s, 1, i, i, now(), '{"device_hours": null, "flops": null, "tokens": null}', '{}'
+FROM generate_series(0, 49999) AS i;
+INSERT INTO runs_point (series_id, attempt, seq, step, "time", value)
+SELECT %(series)s, 1, i, i, now(), i FROM generate_series(0, 49999) AS i
+"""
+
+
+def test_compute_is_found_in_one_pass_where_nothing_is_known_of_the_table(tracked):
+    """Each of so many records once looked for the last value in all before it: a minute."""
+    used = Series.objects.create(run=tracked, metric="used")
+    values = {"run": tracked.pk, "series": used.pk}
+    fill = meaning_module._FILL_AXIS.replace("{axis}", "tokens").format(rows=meaning_module.STORED, of="")
+    with connection.cursor() as cursor:
+        for statement in FILL.split(";"):
+            cursor.execute(statement, values)
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {fill}", values | {"tokens": "used"})
+        (plan,) = cursor.fetchone()
+
+    parts = list(nodes_of(plan[0]["Plan"]))
+    points = [part for part in parts if part.get("Relation Name") == "runs_point"]
+    assert all(part["Actual Rows"] * part["Actual Loops"] <= 50_000 for part in points)
+    assert all(part["Node Type"] != "Seq Scan" or part["Actual Loops"] == 1 for part in points)
+    assert not Point.objects.exclude(tokens=F("value")).exists()
+
+
+def nodes_of(plan):
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes_of(part)
+
+
+def test_compute_of_records_that_came_out_of_order_is_the_last_before_each(tracked, monkeypatch):
+    values = {0: 1.0, 2: 20.0, 3: 15.0, 6: 60.0}
+    metrics = [{"a": 1.0} | ({"used": values[seq]} if seq in values else {}) for seq in range(8)]
+    for seq in (6, 0, 7, 3, 2, 5, 1, 4):
+        row = reported(seq, 1.0, hours=seq).model_copy(update={"metrics": metrics[seq]})
+        ingest.store_records(tracked, [row])
+    monkeypatch.setattr(meaning_module, "RECORDS_AT_ONCE", 3)
+
+    before = found = None
+    for at_once in (50_000, 1):
+        run = state_meaning(Run.objects.get(pk=tracked.pk), Meaning(), user=None)
+        state_meaning(run, Meaning(tokens="used"), user=None, at_once=at_once)
+        while not remake_points(tracked.pk):
+            pass
+        before, found = found, [p.tokens for p in effective_points(tracked, "a")]
+    assert before == found == [1.0, 1.0, 20.0, 15.0, 15.0, 15.0, 60.0, 60.0]

@@ -8,15 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from webapp.record.runs import lifecycle
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.models import Run
-from webapp.record.runs.panels import (
-    MOST_POINTS,
-    WALL_CLOCK,
-    gaps_of,
-    lines_of,
-    matching,
-    metrics_of,
-    newest_of,
-)
+from webapp.record.runs.panels import gaps_of, lines_of, matching, metrics_of, newest_of
+from webapp.record.runs.thinned import MOST_POINTS, WALL_CLOCK
 
 NAMES = ["eval/pass_rate", "system/a/host/cpu_fraction", "train/entropy", "train/grad_norm", "train/[odd]"]
 
@@ -219,3 +212,69 @@ def test_pairs_of_irregular_steps_are_found_and_of_other_steps_are_none(tracked,
     assert list(lines) == [tracked.pk] and not lines[tracked.pk].whole
     assert EMPTIED_AT_LEAST <= len(lines[tracked.pk].x) <= MOST_POINTS
     assert (lines[tracked.pk].x == 2 * lines[tracked.pk].y).all()
+
+
+def scattered(run, make_record, length, step_of=int):
+    """`a` is the number of the record; `b` goes up and down, and takes each value from 0 to 999 in turn."""
+    rows = [(step_of(i), {"a": float(i), "b": float(i * 37 % 1000)}) for i in range(length)]
+    store_records(
+        run, [make_record(i, row).model_copy(update={"step": step}) for i, (step, row) in enumerate(rows)]
+    )
+
+
+def test_a_part_of_another_metric_is_read_anew_with_one_point_beyond_each_end(tracked, make_record):
+    both(tracked, make_record, 2000, 1)
+
+    line = lines_of([tracked.pk], ["a"], "b", (-110, -100.5))["a"][tracked.pk]
+
+    assert line.x.tolist() == [-128, *range(-110, -100), -64] and line.whole
+    assert line.y.tolist() == [-x for x in line.x]
+
+
+@pytest.mark.parametrize(
+    "step_of",
+    [int, lambda i: 10 * i, lambda i: 3 + 7919 * i + i % 3],
+    ids=["each", "every tenth", "irregular"],
+)
+def test_a_part_of_a_metric_that_goes_up_and_down_has_all_that_lies_there(tracked, make_record, step_of):
+    scattered(tracked, make_record, 2000, step_of)
+
+    line = lines_of([tracked.pk], ["a"], "b", (100, 109))["a"][tracked.pk]
+
+    wanted = {(i * 37 % 1000, i) for i in range(2000) if 100 <= i * 37 % 1000 <= 109}
+    found = {(x, y) for x, y in zip(line.x, line.y, strict=True) if 100 <= x <= 109}
+    assert found == wanted and len(wanted) == 20
+
+
+def test_a_part_of_another_metric_has_as_many_points_as_a_line_and_none_moves(tracked, make_record):
+    scattered(tracked, make_record, 4000)
+
+    lines = [
+        lines_of([tracked.pk], ["a"], "b", window)["a"][tracked.pk] for window in ((-1e9, 1e9), (0, 500))
+    ]
+
+    all_of_it, part = ({*zip(line.x, line.y, strict=True)} for line in lines)
+    assert {point for point in all_of_it if point[0] <= 500} < part
+    assert MOST_POINTS / 2 < len(part) <= MOST_POINTS + 1 and not lines[1].whole
+
+
+def test_of_too_many_pairs_a_part_has_only_those_that_an_index_has(tracked, make_record):
+    both(tracked, make_record, 2000, 1)
+
+    few, fewer = (
+        lines_of([tracked.pk], ["a"], "b", (-300, -101), most_scanned=most)["a"][tracked.pk]
+        for most in (3900, 800)
+    )
+
+    assert few.x[1:-1].tolist() == list(range(-296, -101, 8)) and not few.whole
+    assert fewer.x[1:-1].tolist() == list(range(-288, -101, 32))
+
+
+def test_queries_over_another_metric_do_not_grow_with_metrics_or_runs(tracked, launch_one, make_record):
+    runs = [tracked, launch_one(), launch_one(seed=2)]
+    for run in runs:
+        store_records(run, [make_record(step, {"a": 1.0, "b": 2.0, "c": float(step)}) for step in range(200)])
+
+    with CaptureQueriesContext(connection) as captured:
+        lines = lines_of([run.pk for run in runs], ["a", "b"], "c", (10, 20))
+    assert len(captured) == 4 and {len(line.x) for own in lines.values() for line in own.values()} == {13}

@@ -18,8 +18,9 @@ from webapp.interfaces.pages.marks import Limit, alarm_mark
 from webapp.interfaces.pages.panels import panels_context, panels_payload, window_of
 from webapp.record.alarm_rules import Rule, rules
 from webapp.record.runs.models import Run
-from webapp.record.runs.panels import Window, newest_of
+from webapp.record.runs.panels import newest_of
 from webapp.record.runs.selectors import metric_names
+from webapp.record.runs.thinned import Window
 from webapp.reporting.alarms import judge
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import most_severe

@@ -11,17 +11,8 @@ from webapp.base.errors import MOST_OF_PATH, InvalidInput
 from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
 from webapp.record.runs.filtering.parsing import nearest
 from webapp.record.runs.models import Run
-from webapp.record.runs.panels import (
-    EVERYWHERE,
-    MOST_POINTS,
-    WALL_CLOCK,
-    Line,
-    Window,
-    gaps_of,
-    lines_of,
-    matching,
-    metrics_of,
-)
+from webapp.record.runs.panels import gaps_of, lines_of, matching, metrics_of, stored_names
+from webapp.record.runs.thinned import EVERYWHERE, MOST_POINTS, WALL_CLOCK, Line, Window
 from webapp.science.curves import words
 from webapp.science.curves.words import AXES, Axis
 
@@ -55,13 +46,19 @@ def panels_of(
     most: int = MOST_PANELS,
 ) -> Payload:
     """The panels of the metrics that the patterns mean, over an axis of OVER or any other metric, or over a window of
-    it. `series` are the owners of lines, each of one of the `groups`, recipes, in the order of their first runs. Raises
-    InvalidInput for an axis that there is not."""
-    names = metrics_of(run.pk for run in runs)
+    it; what is named as its trainer calls it is found, too. `series` are the owners of lines, each of one of the
+    `groups`, recipes, in the order of their first runs. Raises InvalidInput for an axis that there is not."""
+    ids = [run.pk for run in runs]
+    names = metrics_of(ids)
+    unknown = [one for one in patterns if not matching(names, [one])] + [x] * (
+        x not in OVER and x not in names
+    )
+    stored = stored_names(ids, names, unknown)
+    x = stored.get(x, x)
     axis = axis_of(x, names)
     shown_first = [name for name in usual if name in names] or matching(names, ["*"])
-    meant = matching(names, patterns) if patterns else shown_first
-    shown, ids = meant[:most], [run.pk for run in runs]
+    meant = matching(names, [stored.get(one, one) for one in patterns]) if patterns else shown_first
+    shown = meant[:most]
     lines = lines_of(ids, shown, x, window, _room(sum(names[name] for name in shown)))
     gaps = gaps_of(ids, shown, x) if x in OVER else {}
     if window != EVERYWHERE:
@@ -76,7 +73,7 @@ def panels_of(
         "series": [{"label": label, "group": places[members[0].pk]} for label, members in owners],
         "runs": len(runs),
         "matching": len(meant),
-        "unmatched": [one for one in patterns if not matching(names, [one])],
+        "unmatched": [one for one in patterns if one in unknown and one not in stored],
         "names": list(names)[:MOST_NAMES],
         "panels": [_panel(metric, lines[metric], gaps, owners, axis) for metric in shown],
     }

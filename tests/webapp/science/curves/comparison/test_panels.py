@@ -130,3 +130,14 @@ def test_an_axis_that_nobody_knows_is_said_on_the_panel(user, project):  # noqa:
 
     (panel,) = panels_of([run], ["a"], x="tokens")["panels"]
     assert panel["lines"] == [] and panel["note"] == "No run has a value of it on this axis."
+
+
+def test_a_metric_is_found_by_what_its_trainer_or_its_import_calls_it(trained):
+    run = trained({"train/reward": [1, 2], "actor/rewards": [3, 4], "eval/pass_rate": [0.5, 0.6]})
+    run.series.filter(metric="eval/pass_rate").update(logged_as="acc")
+
+    found = panels_of([run], ["critic/rewards/mean", "acc", "rewards", "none"], x="reward/all/mean")
+
+    shown = [panel["metric"] for panel in found["panels"]]
+    assert shown == ["train/reward", "eval/pass_rate", "actor/rewards"]  # a part of a name goes before
+    assert (found["x"]["key"], found["unmatched"], found["matching"]) == ("train/reward", ["none"], 3)
