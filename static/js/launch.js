@@ -142,14 +142,20 @@ if (launch) {
     (field.matches("input, select, textarea") ? field : field.querySelector("input, select, textarea"))?.focus();
     field.scrollIntoView({ block: "center" });
   });
+  let isSettled = true;
   document.addEventListener("htmx:afterSettle", (event) => {
     if (!launch.contains(event.target) && event.target !== launch) return;
+    if (isSettled) queueMicrotask(settle); // an answer has a part for every setting: once, after the last of them
+    isSettled = false;
+  });
+  const settle = () => {
+    isSettled = true;
     for (const section of all("[data-section]")) if (opened.has(section.dataset.section)) section.open = true;
     filter();
     mark();
     readOut();
     if (edits && form()) keep(form(), FRESH); // the answer may have changed the text beside the form, or the form
-  });
+  };
   if (form() && !launch.querySelector("[role=alert]")) restore(form(), FRESH); // before htmx asks what is wrong with it
   mark();
 }
