@@ -145,11 +145,13 @@ function numberText(value, step, { tickformat, exponentformat }, range) {
   const exponent = Math.abs(power) > 3 ? 3 * Math.round((power - 1) / 3) : 0;
   const places = Math.max(0, 2 - Math.floor(Math.log10(step) + 0.01) + exponent);
   const text = String(Number((Math.abs(value) / 10 ** exponent).toFixed(places)));
+  if (value === 0) return "0";
   return exponent in PREFIXES ? `${value < 0 ? MINUS : ""}${text}${PREFIXES[exponent]}` : null;
 }
 
 function drawGrid(svg, { given, isX, ticks, at, start, top, holds }, axes) {
-  const lines = given.showgrid === false ? [] : ticks.map(([value]) => [at(value), given.gridcolor]).filter(([pixel]) => pixel > Math.min(start, top) + 1 && pixel < Math.max(start, top) - 1);
+  const drawn = given.showgrid === false ? [] : ticks.filter(([value]) => value !== 0 || !given.zeroline);
+  const lines = drawn.map(([value]) => [at(value), given.gridcolor]).filter(([pixel]) => pixel > Math.min(start, top) + 1 && pixel < Math.max(start, top) - 1);
   if (given.zeroline && holds(at(0))) lines.push([at(0), given.zerolinecolor]);
   const { start: left, length } = axes.x;
   for (const [pixel, stroke] of lines) {

@@ -146,6 +146,7 @@ def test_the_first_pointer_finds_its_point_and_all_charts_are_plotlys(
 ):
     study_axis(page, user, project, make_run)
     x, y = next((x, y) for _, x, y in places(page, "#axis-chart")["marks"])
+    page.locator("#axis-chart").scroll_into_view_if_needed()
     box = page.locator("#axis-chart").bounding_box()
 
     page.mouse.move(box["x"] + x, box["y"] + y)
@@ -180,7 +181,7 @@ def test_a_sketch_follows_what_arrives_the_theme_and_the_window(page, asked, mak
     assert len(places(page, "#chart")["marks"]) == 31
     page.emulate_media(color_scheme="dark")
     expect(line).not_to_have_attribute("stroke", light)
-    page.set_viewport_size({**WIDE, "width": 1100})
+    page.set_viewport_size({**WIDE, "width": 1300})
     page.wait_for_function(
         f"document.querySelector('.handle[data-end=cutoff]').getBoundingClientRect().x < {edge} - 50"
     )
