@@ -73,7 +73,7 @@ async function draw() {
   if (wanted.some((card, i) => box.children[i] !== card) || wanted.length !== box.children.length) box.replaceChildren(...wanted);
   const height = HEIGHT[fields.cols.value];
   drawn = wanted.map((card) => ({ svg: card.querySelector("svg"), card, lines: [] }));
-  for (const { svg } of drawn) svg.setAttribute("height", height);
+  for (const [i, card] of wanted.entries()) sayBeside(payload.panels[i], card, height); // all cards have their size before the first is drawn
   const widths = drawn.map(({ svg, card }) => Math.max(120, svg.clientWidth || card.clientWidth - 24));
   let since = performance.now();
   for (const i of inViewFirst(wanted)) {
@@ -88,6 +88,14 @@ async function draw() {
   table();
 }
 
+function sayBeside(panel, card, height) {
+  card.querySelector(".latest").innerHTML = panel.said_html ?? "";
+  const note = card.querySelector("p");
+  note.textContent = panel.note;
+  note.hidden = !panel.note;
+  card.querySelector("svg").setAttribute("height", height);
+}
+
 function inViewFirst(cards) {
   const far = cards.map((card) => { const { top, bottom } = card.getBoundingClientRect(); return bottom < 0 || top > innerHeight; });
   return [...cards.keys()].sort((a, b) => far[a] - far[b]);
@@ -100,17 +108,13 @@ function frameOf(panel) {
   const title = element("h2", { class: panel.title ? "grow" : "grow mono" });
   title.append(element("button", { type: "button", class: "plain", title: "This metric alone", "data-pattern": panel.metric }, panel.title ?? panel.metric));
   head.append(title, element("span", { class: "small muted readout" }), element("span", { class: "latest" }));
-  card.append(head, element("svg", { role: "img" }), element("p", { class: "small faint" }));
+  card.append(head, element("svg", { role: "img" }), element("p", { class: "small faint", hidden: "" }));
   return card;
 }
 
 function drawPanel(panel, card, range, [width, height], weight) {
   const svg = card.querySelector("svg");
   svg.replaceChildren();
-  card.querySelector(".latest").innerHTML = panel.said_html ?? "";
-  const note = card.querySelector("p");
-  note.textContent = panel.note;
-  note.hidden = !panel.note;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const even = (values) => (weight && values ? smoothed(values, weight) : values);
   const lines = shownLines(panel)

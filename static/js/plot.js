@@ -17,11 +17,9 @@ let pointed = null; // the newest of the pointer while Plotly is loaded
 export function draw(node, traces, layout) {
   if (window.Plotly) { drawLive(node, traces, layout); return; }
   Object.assign(node, { data: traces, layout });
-  if (!sketches.has(node)) {
-    sketches.set(node, null);
-    resized.observe(node);
-  }
-  redraw(node);
+  if (sketches.has(node)) { redraw(node); return; }
+  sketches.set(node, null);
+  resized.observe(node); // for the first time once the page is laid out
 }
 
 /** Parts of the layout by their names. */
@@ -72,7 +70,7 @@ document.addEventListener("print-size", ({ detail: most }) => {
 });
 
 function redraw(node) {
-  if (!node.clientWidth) return; // hidden: drawn when it has a size
+  if (window.Plotly || !node.clientWidth) return; // it is on its way, or hidden: drawn when it has a size
   const place = sketch(node, node.data, node.layout);
   sketches.set(node, place && { ...place, size: sizeOf(node) });
   if (place) node.dispatchEvent(new Event(DRAWN));
@@ -83,8 +81,7 @@ const sizeOf = (node) => `${node.clientWidth} ${node.clientHeight}`;
 
 const resized = new ResizeObserver((entries) => {
   for (const { target } of entries) {
-    if (window.Plotly) comeAlive(target);
-    else if (sketches.has(target) && sketches.get(target)?.size !== sizeOf(target)) redraw(target);
+    if (sketches.has(target) && sketches.get(target)?.size !== sizeOf(target)) setTimeout(window.Plotly ? comeAlive : redraw, 0, target);
   }
 });
 
