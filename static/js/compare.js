@@ -211,5 +211,5 @@ if (payload) {
     },
   });
   listen();
-  draw();
+  setTimeout(draw); // once the page is there
 }

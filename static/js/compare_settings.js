@@ -185,5 +185,6 @@ if (form) {
   document.getElementById("parallel-clear")?.addEventListener("click", () => { kept.clear(); drawAll(); });
   document.addEventListener("theme-changed", drawAll);
   window.addEventListener("resize", drawParallel);
-  drawAll();
+  setTimeout(drawScatter); // once the page is there, each for itself
+  setTimeout(drawParallel);
 }

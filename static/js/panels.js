@@ -9,7 +9,7 @@ const HEIGHT = { 1: 300, 2: 200, 3: 150 };
 const FAINT_UP_TO = 12; // of so many lines the unsmoothed ones stay in sight
 const LEAST_DRAG = 6; // pixels: less is a click
 const SETTLED_MS = 150;
-const SLICE_MS = 30; // of drawing before the browser gets a turn
+const SLICE_MS = 10; // of drawing before the browser gets a turn
 
 let root = null;
 let box = null;
@@ -75,7 +75,7 @@ async function draw() {
   drawn = wanted.map((card) => ({ svg: card.querySelector("svg"), card, lines: [] }));
   for (const [i, card] of wanted.entries()) sayBeside(payload.panels[i], card, height); // all cards have their size before the first is drawn
   const widths = drawn.map(({ svg, card }) => Math.max(120, svg.clientWidth || card.clientWidth - 24));
-  let since = performance.now();
+  let since = -Infinity; // not in the turn in which the answer was read
   for (const i of inViewFirst(wanted)) {
     if (performance.now() - since > SLICE_MS) {
       await new Promise((next) => setTimeout(next));

@@ -6,6 +6,7 @@ const MINUS = "−";
 const PREFIXES = { [-9]: "n", [-6]: "μ", [-3]: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T" };
 const CAP = 0.7; // of a font's size, as Plotly has them: the height of capitals, half of a line, the line of a label below its place
 const MIDDLE = 0.35;
+const SLICE = 60; // traces drawn at once
 const BIG = 1.2; // of the font's size: that of titles
 const BENDS = { linear: (value) => value, log: Math.log10 };
 const THIN = new Set(["x-thin", "cross-thin", "line-ew"]); // only lines
@@ -48,9 +49,9 @@ export function sketch(node, traces, layout) {
   const axes = axesOf(node, traces, layout);
   if (!axes) return null;
   const { x, y } = axes;
-  const svg = document.createElementNS(SVG, "svg");
   const { family, size, color } = layout.font;
-  for (const [key, value] of Object.entries({ class: "sketch", width: layout.width ?? "100%", height: layout.height ?? "100%", "font-family": family, "font-size": size, fill: color, "aria-hidden": true })) svg.setAttribute(key, value);
+  const room = { width: layout.width ?? "100%", height: layout.height ?? "100%" };
+  const svg = add(document.createDocumentFragment(), "svg", { class: "sketch", ...room, "font-family": family, "font-size": size, fill: color, "aria-hidden": true });
   const clips = add(svg, "defs", {});
   count += 1;
   for (const axis of Object.values(axes)) {
@@ -61,15 +62,13 @@ export function sketch(node, traces, layout) {
   const shapes = (layer) => { for (const shape of layout.shapes ?? []) if ((shape.layer ?? "above") === layer) drawShape(svg, shape, axes); };
   shapes("below");
   for (const axis of Object.values(axes)) drawGrid(svg, axis, axes);
-  for (const [i, trace] of traces.entries()) drawTrace(add(svg, "g", { opacity: trace.opacity }), trace, traces[i - 1], x, axes[trace.yaxis ?? "y"]);
+  drawTraces(add(svg, "g", {}), traces, axes);
   shapes("above");
   for (const axis of Object.values(axes)) drawLabels(svg, axis, axes, layout.font);
   for (const note of layout.annotations ?? []) drawNote(svg, note, axes, layout.font);
   node.replaceChildren(svg);
   return { left: x.start, width: x.length, top: y.top, height: -y.length, x: x.at };
 }
-
-// --- axes ---------------------------------------------------------------------------------------------------------
 
 function axesOf(node, traces, layout) {
   if (traces.some((trace) => !isKnown(trace))) return null;
@@ -177,7 +176,13 @@ function drawLabels(svg, axis, axes, font) {
   add(svg, "text", { class: `${axis.name}title`, "font-size": size, "text-anchor": "middle", ...place }, given.title.text);
 }
 
-// --- traces -------------------------------------------------------------------------------------------------------
+/** In slices, so that the browser gets a turn between them. */
+function drawTraces(layer, traces, axes, from = 0) {
+  for (const [i, trace] of traces.slice(from, from + SLICE).entries()) {
+    drawTrace(add(layer, "g", { opacity: trace.opacity }), trace, traces[from + i - 1], axes.x, axes[trace.yaxis ?? "y"]);
+  }
+  if (from + SLICE < traces.length) setTimeout(() => { if (layer.isConnected) drawTraces(layer, traces, axes, from + SLICE); });
+}
 
 function drawTrace(group, trace, before, x, y) {
   const at = (one) => Array.from(one.x, (value, i) => [px(x.at(value)), px(y.at(one.y[i]))]);
@@ -242,8 +247,6 @@ function drawMarks(group, { marker }, places, { x, y, clip }) {
   }
   for (const { look, d } of paths) add(group, "path", { class: "mark", d, ...look, "clip-path": clip });
 }
-
-// --- shapes and words on the chart ----------------------------------------------------------------------------------
 
 /** A function from a place of a shape or a note to its pixel: of an axis, of its part of the chart ("x domain"), of all ("paper"). */
 function refer(ref, letter, axes, place) {

@@ -12,12 +12,11 @@ One query a kind. The rows are read in the order of their index and the reading 
 runs cost milliseconds; nothing is read of a run but what is shown.
 """
 
-import functools
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
 from django.apps import apps
-from django.core.cache import cache
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -34,7 +33,7 @@ from webapp.interfaces.api.api import api
 from webapp.interfaces.pages.access import current_project, granted, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.api_docs import Group, Shape, groups_of, shapes_of
-from webapp.interfaces.pages.launching.preview import CACHED_SECONDS, cluster_now
+from webapp.interfaces.pages.launching.preview import cluster_now
 from webapp.interfaces.pages.middleware import may_of
 from webapp.interfaces.pages.overview import MOST, PARTS, queued
 from webapp.interfaces.pages.overview import overview as overview_of
@@ -110,7 +109,6 @@ def _hit(kind: str, label: str, hint: str, url: str) -> Hit:
 
 
 DIGEST_CHARACTERS = 8
-TROUBLES = "overview-troubles"  # in the cache, of the whole installation
 
 
 @never_cache
@@ -131,7 +129,7 @@ def page(request: HttpRequest) -> HttpResponse:
     return render(request, "docs/api.html", {"groups": groups, "shapes": shapes})
 
 
-@functools.cache
+@cache
 def _content() -> tuple[list[Group], list[Shape]]:
     document = api.get_openapi_schema()
     return groups_of(document), shapes_of(document)
@@ -150,7 +148,7 @@ def status(request: HttpRequest) -> HttpResponse:
 def overview(request: HttpRequest) -> HttpResponse:
     """The page; for htmx the parts whose digest is not in `seen`, or 204 where there are none.
 
-    The worker is asked by the fragment alone: the page does not wait for it, and says what was known lately.
+    The worker is asked by the fragment alone: the page does not wait for it.
     """
     project = current_project(request)
     said = overview_of(project)
@@ -158,9 +156,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
     is_fragment = wants_fragment(request)
     said["may"] = may_of(request)
-    if is_fragment:
-        cache.set(TROUBLES, cluster_now().troubles, CACHED_SECONDS)
-    said["troubles"] = cache.get(TROUBLES, [])
+    said["troubles"] = cluster_now().troubles if is_fragment else []
     parts = {name: _part(name, said) for name in ("health", *PARTS)}
     digests = {name: _digest(name + html) for name, html in parts.items()}
     context: dict[str, Any] = said | {"parts": parts, "seen": ",".join(digests.values())}
