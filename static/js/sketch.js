@@ -172,8 +172,9 @@ function drawLabels(svg, axis, axes, font) {
   const middle = start + length / 2;
   const away = given.title.standoff;
   const depth = 1 + font.size + Math.max(0, ...axis.sizes.map((each) => each.down));
-  const place = isX ? { x: middle, y: bottom + depth + away + size * CAP } : { x: 0, y: 0, transform: `translate(${px(axes.x.start - axis.depth - away - size * MIDDLE)},${px(middle)})rotate(-90)` };
-  add(svg, "text", { class: `${axis.name}title`, "font-size": size, "text-anchor": "middle", ...place }, given.title.text);
+  const [x, y] = isX ? [middle, bottom + depth + away + size * CAP] : [axes.x.start - axis.depth - away - size * MIDDLE, middle];
+  const turned = `translate(${px(x)},${px(y)})${isX ? "" : "rotate(-90)"}`;
+  add(add(svg, "g", { "font-size": size, "text-anchor": "middle", transform: turned }), "text", { class: `${axis.name}title` }, given.title.text);
 }
 
 /** In slices, so that the browser gets a turn between them. */
@@ -285,7 +286,7 @@ function drawNote(svg, note, axes, font) {
   const size = note.font?.size ?? font.size;
   const room = sizeOf(note.text, size, font);
   const [width, height] = [room.width, room.up + room.down].map((each) => Math.round(each + 2 * (edge + borderpad)));
-  const group = add(svg, "g", { class: "note" });
+  const group = add(svg, "g", { class: "annotation", "text-anchor": "middle", "font-size": size, fill: note.font?.color });
   if (note.showarrow) {
     add(group, "path", { d: `M${px(x)},${px(y)}l${note.ax},${note.ay}`, stroke: note.arrowcolor, "stroke-width": note.arrowwidth });
     [x, y] = [x + note.ax, y + note.ay];
@@ -293,6 +294,5 @@ function drawNote(svg, note, axes, font) {
   const left = Math.round(x + (SHIFTS[note.xanchor] ?? 0) * width + (note.xshift ?? 0) - width / 2);
   const top = Math.round(y + (SHIFTS[note.yanchor] ?? 0) * height - (note.yshift ?? 0) - height / 2);
   if (bgcolor) add(group, "rect", { x: left + edge / 2, y: top + edge / 2, width: width - edge, height: height - edge, fill: bgcolor, stroke: bordercolor, "stroke-width": edge });
-  const inside = { x: px(left + edge + borderpad + room.width / 2), y: top + edge + borderpad + room.up };
-  add(group, "text", { ...inside, "text-anchor": "middle", "font-size": size, fill: note.font?.color }, note.text);
+  add(group, "text", { x: px(left + edge + borderpad + room.width / 2), y: top + edge + borderpad + room.up }, note.text);
 }

@@ -94,7 +94,7 @@ def test_the_first_evaluation_replaces_the_empty_state(page, make_run):
     )
 
     expect(page.locator("#chart-empty")).to_be_hidden()
-    expect(page.locator(POINTS).first).to_be_visible()
+    expect(page.locator("#chart .mark").first).to_be_visible()
     expect(page.locator("#state")).to_have_text("running, attempt 1")
 
 

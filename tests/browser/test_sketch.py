@@ -14,15 +14,22 @@ from webapp.record.runs import ingest
 from webapp.science.predictions.discussion import comment
 
 NEAR = 1.5  # pixels between the two drawings of anything
-# What a chart shows by its kind, each as [words, x, y] from the chart's corner: marks, lines and bars by where they
-# begin, all else by its middle.
+# What a chart shows by its kind, each as [words and look, x, y] from the chart's corner: marks, lines and bars by where
+# they begin, all else by its middle.
 PLACES = """(id) => {
     const node = document.querySelector(id);
     const home = node.getBoundingClientRect();
     const isLive = Boolean(node.querySelector(".main-svg"));
     const all = (sketched, live) =>
         [...node.querySelectorAll(isLive ? live : sketched)].filter((each) => each.checkVisibility());
-    const at = (each, x, y) => [each.textContent.trim(), x - home.left, y - home.top];
+    const at = (each, x, y) => {
+        const look = getComputedStyle(each);
+        const [isLine, isText] = [".line, .js-line", "text"].map((chosen) => each.matches(chosen));
+        const ink = look.stroke.replace(/rgba\\((.*), [\\d.]+\\)/, "rgb($1)"); // Plotly has the opacity elsewhere
+        const line = isLine ? [ink, look.strokeWidth, look.strokeDasharray] : [];
+        const text = isText ? [each.textContent.trim(), look.fontSize, look.fill] : [];
+        return [[...line, ...text].join(" "), x - home.left, y - home.top];
+    };
     const middle = (each) => {
         const { left, right, top, bottom } = each.getBoundingClientRect();
         return at(each, (left + right) / 2, (top + bottom) / 2);
@@ -37,7 +44,7 @@ PLACES = """(id) => {
     return {
         ticks: all(ticks, ticks).map(middle),
         titles: all(titles, titles).map(middle),
-        notes: all(".note text", ".annotation-text").map(middle),
+        notes: all(".annotation text", ".annotation-text").map(middle),
         grid: all(".grid", ".gridlayer path, .zl").map(middle),
         shapes: all(".shape", ".shapelayer path").map(middle),
         marks: all(".mark", ".points path").flatMap(isLive ? stands : starts),
