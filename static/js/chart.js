@@ -2,7 +2,6 @@
 // here but where to draw: every number comes from the server's payload.
 import { faded, logTicks, withUnit } from "./format.js";
 
-export const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
 export const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "x"];
 
 /** The shape of a series by its place: as `shape_path` in webapp/pages/marks.py, no two of 36 share colour and shape. */
@@ -39,21 +38,11 @@ export function baseLayout(colour, axis, scale, xRange, yRange) {
   };
 }
 
-function logAxisTicks([from, to]) {
+/** Ticks of a log axis between two values, as many as have room. */
+export function logAxisTicks([from, to]) {
   const most = window.innerWidth < 720 ? 6 : 9; // more would be turned, into each other and the title
   const [tickvals, ticktext] = logTicks(from, to, most);
   return { tickmode: "array", tickvals, ticktext };
-}
-
-/** After a zoom the ticks of a log axis are chosen anew. */
-export function keepTicks(node) {
-  node.on("plotly_relayout", (change) => {
-    const touched = Object.keys(change).some((name) => name.startsWith("xaxis.") && !name.includes("tick"));
-    const axis = node._fullLayout.xaxis;
-    if (!touched || axis.type !== "log") return;
-    const { tickvals, ticktext } = logAxisTicks(axis.range.map((power) => 10 ** power));
-    window.Plotly.relayout(node, { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext });
-  });
 }
 
 /** Two traces: the lower edge, and the upper filled down to it. Where a chart has several, `of` says whose it is: files of the chart name it. */

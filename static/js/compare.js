@@ -2,9 +2,10 @@
 // is hidden, the scale and the budget are kept there, too. Every number comes from the server's payload.
 import { keepInUrl } from "./address.js";
 import { budgetSlider } from "./budget.js";
-import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
+import { band, baseLayout, line, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
 import { colours, escaped, faded, withUnit } from "./format.js";
+import * as plot from "./plot.js";
 
 const chart = document.getElementById("chart");
 const data = document.getElementById("comparison");
@@ -149,9 +150,7 @@ function draw() {
       xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 13, color: colour["ink-2"] }, text: nothingWords(),
     }];
   }
-  const first = !chart._fullLayout;
-  window.Plotly.react(chart, [...traces, ...oddsTraces(colour), ...markTraces(colour)], layout, CONFIG);
-  if (first) keepTicks(chart);
+  plot.draw(chart, [...traces, ...oddsTraces(colour), ...markTraces(colour)], layout);
   for (const button of document.querySelectorAll("[data-scale]")) {
     button.setAttribute("aria-pressed", String(button.dataset.scale === scale));
   }
@@ -166,7 +165,7 @@ function highlight(id) {
   if (id === highlighted || !chart?.data?.length || hidden.has(id)) return;
   highlighted = id;
   const opacity = chart.data.map((trace) => (id === null || trace.meta === undefined || trace.meta === id ? 1 : 0.15));
-  window.Plotly.restyle(chart, { opacity });
+  plot.fade(chart, opacity);
   for (const row of document.querySelectorAll("[data-row]")) row.classList.toggle("lit", row.dataset.row === id);
 }
 
@@ -208,9 +207,9 @@ if (payload) {
     moved(value) {
       budget = value;
       keepInUrl({ budget: String(value) });
-      window.Plotly.relayout(chart, budgetLine(colours()));
+      plot.relayout(chart, budgetLine(colours()));
     },
   });
   listen();
-  draw();
+  setTimeout(draw); // once the page is there
 }

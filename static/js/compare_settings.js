@@ -1,8 +1,9 @@
 // Settings of the chosen runs against what came of them: a scatter plot with intervals, and parallel coordinates.
 import { keepInUrl } from "./address.js";
-import { CONFIG, quietLayout, symbolOf } from "./chart.js";
+import { logAxisTicks, quietLayout, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
 import { amount, colours, escaped, faded } from "./format.js";
+import * as plot from "./plot.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
@@ -27,9 +28,16 @@ function whiskers(each, places, colour) {
   return { type: "data", symmetric: false, array: reach(each.hi, 1), arrayminus: reach(each.lo, -1), color: colour, thickness: 1, width: 0 };
 }
 
-function axisOf(each, colour) {
+function axisOf(each, places, colour) {
   const type = { log: "log", words: "category" }[each.scale] ?? "linear";
-  return { type, title: { text: escaped(each.label), standoff: 8 }, gridcolor: colour.line, zeroline: false, automargin: true, exponentformat: "SI" };
+  const axis = { type, title: { text: escaped(each.label), standoff: 8 }, gridcolor: colour.line, zeroline: false, automargin: true, exponentformat: "SI" };
+  const there = places.flatMap((i) => [each.values[i], ...(isOutcome(each) ? [each.lo[i], each.hi[i]] : [])]).filter((value) => value !== null);
+  if (type === "category") return { ...axis, range: [-0.5, Math.max(1, new Set(there).size) - 0.5] };
+  const [bend, back] = type === "log" ? [Math.log10, (power) => 10 ** power] : [(value) => value, (value) => value];
+  const [lo, hi] = there.length ? [Math.min(...there), Math.max(...there)].map(bend) : [0, 1];
+  const pad = 0.06 * (hi - lo) || 0.1 * Math.abs(hi) || 1;
+  const range = [lo - pad, hi + pad];
+  return { ...axis, range, ...(type === "log" && logAxisTicks(range.map(back))) };
 }
 
 function drawScatter() {
@@ -47,9 +55,9 @@ function drawScatter() {
   };
   const layout = {
     ...quietLayout(colour), margin: { l: 56, r: 14, t: 10, b: 46 }, dragmode: false,
-    xaxis: axisOf(across, colour), yaxis: axisOf(up, colour),
+    xaxis: axisOf(across, there, colour), yaxis: axisOf(up, there, colour),
   };
-  window.Plotly.react("scatter", [trace], layout, CONFIG);
+  plot.draw(document.getElementById("scatter"), [trace], layout);
 }
 
 /** Settings first, as many as have room, the chosen outcome last. */
@@ -177,5 +185,6 @@ if (form) {
   document.getElementById("parallel-clear")?.addEventListener("click", () => { kept.clear(); drawAll(); });
   document.addEventListener("theme-changed", drawAll);
   window.addEventListener("resize", drawParallel);
-  drawAll();
+  setTimeout(drawScatter); // once the page is there, each for itself
+  setTimeout(drawParallel);
 }

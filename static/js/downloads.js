@@ -22,7 +22,11 @@ document.addEventListener("click", async (event) => {
   if (!node?.data) { say("There is nothing to download yet"); return; }
   const name = fileName(tools.dataset.name, kind);
   if (kind === "csv") save(new Blob([csvOf(node)], { type: "text/csv;charset=utf-8" }), name);
-  else save(await pictureOf(node, kind, tools.querySelector("[data-light]")?.checked), name);
+  else {
+    const picture = await pictureOf(node, kind, tools.querySelector("[data-light]")?.checked);
+    if (!picture) { say("The picture could not be made: the server does not answer"); return; }
+    save(picture, name);
+  }
   say(`Saved ${name}`);
 });
 
@@ -62,8 +66,9 @@ async function pictureOf(node, format, light) {
   const figure = { data, layout: { ...titled, paper_bgcolor: groundOf(node) } };
   const picture = light ? inLightColours(figure) : figure;
   const scale = format === "png" ? PNG_SCALE : 1;
-  const url = await window.Plotly.toImage({ ...picture, config: {} }, { format, width, height: height + below + TITLE_HEIGHT, scale });
-  return blobOf(url);
+  const plot = await import("./plot.js");
+  const url = await plot.picture(picture, { format, width, height: height + below + TITLE_HEIGHT, scale });
+  return url && blobOf(url);
 }
 
 /** On the page the key stands beside the chart; a picture brings it along, `below` pixels high. A trace with

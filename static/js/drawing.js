@@ -1,6 +1,7 @@
-// A drawing of the server (webapp/shares/drawing.py) with Plotly: on shared pages, and between the lines of reports.
-import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
+// A drawing of the server (webapp/shares/drawing.py) as a chart: on shared pages, and between the lines of reports.
+import { band, baseLayout, line, symbolOf } from "./chart.js";
 import { amount, colours, faded } from "./format.js";
+import * as plot from "./plot.js";
 
 const DASHES = { solid: "solid", dashed: "6px,5px", dotted: "2px,3px" };
 
@@ -87,9 +88,7 @@ export function keepDrawn(chart, drawing) {
   const draw = () => {
     if (!chart.isConnected) return;
     const colour = colours();
-    const first = !chart._fullLayout;
-    window.Plotly.react(chart, traces(drawing, colour), layout(drawing, chart, colour), CONFIG);
-    if (first) keepTicks(chart);
+    plot.draw(chart, traces(drawing, colour), layout(drawing, chart, colour));
   };
   document.addEventListener("theme-changed", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

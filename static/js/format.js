@@ -35,7 +35,7 @@ export function faded(rgb, alpha) {
 export function amount(value) {
   if (value === 0) return "0";
   if (Math.abs(value) >= 1e6) return value.toExponential(2).replace("e+", "e");
-  if (Math.abs(value) >= 1000) return Number(value.toPrecision(3)).toLocaleString("en");
+  if (Math.abs(value) >= 1000) return String(Number(value.toPrecision(3))).replace(/\B(?=(\d{3})+$)/g, ","); // toLocaleString loads its rules first
   const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
   return value.toFixed(Math.min(digits, 7));
 }

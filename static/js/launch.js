@@ -59,6 +59,19 @@ function filter() {
   launch.querySelector(".no-hit").hidden = hits > 0;
 }
 
+/** An answer says how each setting stands; what stands as before needs no swap. */
+function withoutKnown(html) {
+  const answer = document.createElement("template");
+  answer.innerHTML = html;
+  for (const part of answer.content.querySelectorAll("[hx-swap-oob]:is([data-status], .badges, textarea)")) {
+    const here = document.getElementById(part.id);
+    const alike = part.cloneNode(true);
+    alike.removeAttribute("hx-swap-oob");
+    if (here?.isEqualNode(alike) && here.value === here.defaultValue) part.remove(); // of a text, what was typed counts
+  }
+  return answer.innerHTML;
+}
+
 /** Draw what the server said: wrong fields, the text that waits, the message of a new revision. */
 function mark() {
   for (const status of all("[data-status]")) {
@@ -112,8 +125,10 @@ if (launch) {
     else note(event.target);
   }, true);
   launch.addEventListener("htmx:configRequest", (event) => { if (event.target === form()) asked = edits; });
-  launch.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.requestConfig?.elt === form() && asked !== edits) event.detail.shouldSwap = false;
+  launch.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.requestConfig?.elt !== form()) return;
+    if (asked !== edits) detail.shouldSwap = false;
+    else detail.serverResponse = withoutKnown(detail.serverResponse);
   });
   launch.addEventListener("click", (event) => {
     const button = event.target.closest("[data-view], [data-reset], [data-only-changed], [data-discard]");
@@ -142,14 +157,20 @@ if (launch) {
     (field.matches("input, select, textarea") ? field : field.querySelector("input, select, textarea"))?.focus();
     field.scrollIntoView({ block: "center" });
   });
+  let isSettled = true;
   document.addEventListener("htmx:afterSettle", (event) => {
     if (!launch.contains(event.target) && event.target !== launch) return;
+    if (isSettled) queueMicrotask(settle); // an answer has a part for every setting: once, after the last of them
+    isSettled = false;
+  });
+  const settle = () => {
+    isSettled = true;
     for (const section of all("[data-section]")) if (opened.has(section.dataset.section)) section.open = true;
     filter();
     mark();
     readOut();
     if (edits && form()) keep(form(), FRESH); // the answer may have changed the text beside the form, or the form
-  });
+  };
   if (form() && !launch.querySelector("[role=alert]")) restore(form(), FRESH); // before htmx asks what is wrong with it
   mark();
 }

@@ -1,13 +1,14 @@
 // What panels are drawn with: lines, bands, dots and limits as SVG, and what lies between the points of a line.
 
 const SVG = "http://www.w3.org/2000/svg";
+const SHAPES = new Set(["svg", "path", "text", "line", "rect", "g"]);
 const ROOM = 0.4; // of a limit, beyond it
 export const PAD = { l: 52, r: 6, t: 8, b: 16 };
 
 export function element(name, attributes = {}, text = "") {
-  const node = name === "svg" || name in { path: 1, text: 1, line: 1, rect: 1, g: 1 } ? document.createElementNS(SVG, name) : document.createElement(name);
+  const node = SHAPES.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.textContent = text;
+  if (text !== "") node.textContent = text;
   return node;
 }
 
@@ -23,21 +24,23 @@ export function smoothed(values, weight) {
   });
 }
 
+const tenth = (pixel) => Math.round(pixel * 10) / 10; // many times faster than toFixed
+
 /** A line, with breaks where there is no value; or its points, each a dot. */
 export function pathOf(xs, ys, place, dots = false) {
   let path = "";
   let pen = "M";
   for (const [i, x] of xs.entries()) {
     if (ys[i] === null) { pen = "M"; continue; }
-    path += `${pen}${place.x(x).toFixed(1)},${place.y(ys[i]).toFixed(1)}${dots ? "h.1" : ""}`;
+    path += `${pen}${tenth(place.x(x))},${tenth(place.y(ys[i]))}${dots ? "h.1" : ""}`;
     pen = dots ? "M" : "L";
   }
   return dots || /L/.test(path) ? path : `${path}h.1`; // a point alone is a dot
 }
 
 export function bandOf({ x, lo, hi }, place) {
-  const there = x.map((at, i) => `${place.x(at).toFixed(1)},${place.y(hi[i]).toFixed(1)}`);
-  const back = x.map((at, i) => `${place.x(at).toFixed(1)},${place.y(lo[i]).toFixed(1)}`).reverse();
+  const there = x.map((at, i) => `${tenth(place.x(at))},${tenth(place.y(hi[i]))}`);
+  const back = x.map((at, i) => `${tenth(place.x(at))},${tenth(place.y(lo[i]))}`).reverse();
   return there.length > 1 ? `M${[...there, ...back].join("L")}Z` : "";
 }
 

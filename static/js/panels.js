@@ -9,6 +9,7 @@ const HEIGHT = { 1: 300, 2: 200, 3: 150 };
 const FAINT_UP_TO = 12; // of so many lines the unsmoothed ones stay in sight
 const LEAST_DRAG = 6; // pixels: less is a click
 const SETTLED_MS = 150;
+const SLICE_MS = 10; // of drawing before the browser gets a turn
 
 let root = null;
 let box = null;
@@ -18,6 +19,7 @@ let payload = null;
 let drawn = []; // of each panel: its node, cursor, brush, lines and scales
 let pointed = null; // where the pointer is, if over a panel: it stays there when lines are drawn again
 let brushed = null; // panel and place of the axis where the pointer went down
+let rounds = 0; // of drawing so far: an older one is given up
 let asked = 0; // questions so far: only the newest is answered
 
 function keep() {
@@ -57,8 +59,10 @@ function within(line, [lo, hi]) {
   return { ...line, x: at, y: of(line.y), drawn: of(line.drawn), lo: of(line.lo), hi: of(line.hi) };
 }
 
-function draw() {
+/** Draws every panel, those in view first, with turns for the browser between them. */
+async function draw() {
   if (!payload || !root.isConnected) return;
+  const round = rounds += 1;
   const weight = Number(fields.smooth.value);
   document.getElementById("smooth-words").textContent = weight ? `${weight}: each drawn point is averaged with those before it` : "off";
   const range = chosenRange(sharedRange());
@@ -68,9 +72,34 @@ function draw() {
   const cards = new Map([...box.children].map((card) => [card.dataset.metric, card]));
   const wanted = payload.panels.map((panel) => cards.get(panel.metric) ?? frameOf(panel));
   if (wanted.some((card, i) => box.children[i] !== card) || wanted.length !== box.children.length) box.replaceChildren(...wanted);
-  drawn = payload.panels.map((panel, i) => drawPanel(panel, wanted[i], range, HEIGHT[fields.cols.value], weight));
+  const height = HEIGHT[fields.cols.value];
+  drawn = wanted.map((card) => ({ svg: card.querySelector("svg"), card, lines: [] }));
+  for (const [i, card] of wanted.entries()) sayBeside(payload.panels[i], card, height); // all cards have their size before the first is drawn
+  const widths = drawn.map(({ svg, card }) => Math.max(120, svg.clientWidth || card.clientWidth - 24));
+  let since = -Infinity; // not in the turn in which the answer was read
+  for (const i of inViewFirst(wanted)) {
+    if (performance.now() - since > SLICE_MS) {
+      await new Promise((next) => setTimeout(next));
+      if (round !== rounds) return;
+      since = performance.now();
+    }
+    drawn[i] = drawPanel(payload.panels[i], wanted[i], range, [widths[i], height], weight);
+  }
   if (pointed) follow(pointed);
   table();
+}
+
+function sayBeside(panel, card, height) {
+  card.querySelector(".latest").innerHTML = panel.said_html ?? "";
+  const note = card.querySelector("p");
+  note.textContent = panel.note;
+  note.hidden = !panel.note;
+  card.querySelector("svg").setAttribute("height", height);
+}
+
+function inViewFirst(cards) {
+  const far = cards.map((card) => { const { top, bottom } = card.getBoundingClientRect(); return bottom < 0 || top > innerHeight; });
+  return [...cards.keys()].sort((a, b) => far[a] - far[b]);
 }
 
 /** What stays while its lines are drawn again: who has come to it by the keyboard is not sent away. */
@@ -80,20 +109,14 @@ function frameOf(panel) {
   const title = element("h2", { class: panel.title ? "grow" : "grow mono" });
   title.append(element("button", { type: "button", class: "plain", title: "This metric alone", "data-pattern": panel.metric }, panel.title ?? panel.metric));
   head.append(title, element("span", { class: "small muted readout" }), element("span", { class: "latest" }));
-  card.append(head, element("svg", { role: "img" }), element("p", { class: "small faint" }));
+  card.append(head, element("svg", { role: "img" }), element("p", { class: "small faint", hidden: "" }));
   return card;
 }
 
-function drawPanel(panel, card, range, height, weight) {
+function drawPanel(panel, card, range, [width, height], weight) {
   const svg = card.querySelector("svg");
   svg.replaceChildren();
-  card.querySelector(".latest").innerHTML = panel.said_html ?? "";
-  const note = card.querySelector("p");
-  note.textContent = panel.note;
-  note.hidden = !panel.note;
-  const width = Math.max(120, svg.clientWidth || card.clientWidth - 24);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("height", height);
   const even = (values) => (weight && values ? smoothed(values, weight) : values);
   const lines = shownLines(panel)
     .map((line) => within({ ...line, drawn: even(line.y), lo: even(line.lo), hi: even(line.hi) }, range))
@@ -346,6 +369,7 @@ export function readAnew() {
 
 function start(here) {
   [root, payload, drawn, pointed, brushed] = [here, null, [], null, null];
+  rounds += 1;
   if (!root) return;
   box = document.getElementById("panels");
   fields = root.querySelector("form").elements;

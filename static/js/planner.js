@@ -1,6 +1,7 @@
 // The planner's chart: expected pass rate against budget, with bands; budget and target as lines.
-import { CONFIG, band, baseLayout, keepTicks, line, symbolOf } from "./chart.js";
+import { band, baseLayout, line, symbolOf } from "./chart.js";
 import { amount, colours, faded } from "./format.js";
+import * as plot from "./plot.js";
 
 const chart = document.getElementById("plan-chart");
 const data = JSON.parse(document.getElementById("plan-data").textContent);
@@ -41,9 +42,7 @@ function draw() {
     { ...note, x: Math.log10(data.budget), xanchor: "right", yref: "y domain", y: 0.02, yanchor: "bottom", text: `budget ${amount(data.budget)} h` },
     { ...note, xref: "x domain", x: 0, xanchor: "left", y: data.target, yanchor: "bottom", text: `target ${data.target}` },
   ];
-  const first = !chart._fullLayout;
-  window.Plotly.react(chart, data.series.flatMap((series, index) => traces(series, index, colour)), layout, CONFIG);
-  if (first) keepTicks(chart);
+  plot.draw(chart, data.series.flatMap((series, index) => traces(series, index, colour)), layout);
 }
 
 /** The address holds only what was chosen: no number or run that the server proposed. */

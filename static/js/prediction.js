@@ -1,5 +1,6 @@
 // The page of a prediction: draws its chart, keeps it fresh as points and words arrive, and ties comments to points.
 import { keepAsking, fetchJson } from "./live.js";
+import { whenLive } from "./plot.js";
 import { draw } from "./prediction_chart.js";
 import "./prediction_mentions.js";
 import { drawTabCharts } from "./tab_charts.js";
@@ -50,15 +51,17 @@ function pick(index) {
 }
 
 show();
-chart.on("plotly_click", ({ points }) => {
-  const point = points.find((each) => each.customdata !== undefined);
-  if (point) pick(point.customdata);
-});
-chart.on("plotly_clickannotation", ({ annotation }) => {
-  const thread = document.getElementById(annotation.name ?? "");
-  if (!thread) return;
-  thread.scrollIntoView({ block: "center" });
-  thread.focus({ preventScroll: true });
+whenLive(chart, () => {
+  chart.on("plotly_click", ({ points }) => {
+    const point = points.find((each) => each.customdata !== undefined);
+    if (point) pick(point.customdata);
+  });
+  chart.on("plotly_clickannotation", ({ annotation }) => {
+    const thread = document.getElementById(annotation.name ?? "");
+    if (!thread) return;
+    thread.scrollIntoView({ block: "center" });
+    thread.focus({ preventScroll: true });
+  });
 });
 
 document.addEventListener("click", (event) => {

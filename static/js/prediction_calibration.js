@@ -1,6 +1,7 @@
 // The calibration page's charts: observed coverage with its interval against what was claimed. Numbers are the server's.
-import { CONFIG, baseLayout, line } from "./chart.js";
+import { baseLayout, line } from "./chart.js";
 import { colours } from "./format.js";
+import * as plot from "./plot.js";
 
 const figure = JSON.parse(document.getElementById("figure")?.textContent ?? "null");
 const percent = (value) => `${Math.round(100 * value)} %`;
@@ -28,7 +29,7 @@ function coverage(colour) {
     Object.assign(layout.xaxis, { range: [0.45, 1.02], tickmode: "array", tickvals: [0.5, 0.6, 0.7, 0.8, 0.9, 1], ticktext: ["50 %", "60 %", "70 %", "80 %", "90 %", "100 %"] });
     traces.push({ ...line([0.4, 1], [0.4, 1], colour.accent, "3px,4px"), name: "as claimed" });
   } else {
-    layout.xaxis = { type: "category", title: { text: figure.title[0].toUpperCase() + figure.title.slice(1), standoff: 8 }, automargin: true, showgrid: false, zeroline: false };
+    layout.xaxis = { type: "category", range: [-0.5, x.length - 0.5], title: { text: figure.title[0].toUpperCase() + figure.title.slice(1), standoff: 8 }, automargin: true, showgrid: false, zeroline: false };
     traces.push({
       name: "as claimed", x, y: rows.map((row) => row.claimed), mode: "markers", hoverinfo: "skip",
       marker: { symbol: "line-ew", size: 26, line: { color: colour.accent, width: 1.6 } },
@@ -64,7 +65,7 @@ function probabilities(colour) {
 
 function draw(id, traces, layout) {
   const node = document.getElementById(id);
-  if (node) window.Plotly.react(node, traces, layout, CONFIG);
+  if (node) plot.draw(node, traces, layout);
 }
 
 function drawAll() {

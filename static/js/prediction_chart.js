@@ -1,7 +1,8 @@
 // A prediction's chart as Plotly traces and layout: the frozen curve, what was known, what came since, the claim, its
 // outcomes, and the numbers of the comments. Every number comes from the server's payload.
-import { CONFIG, band, baseLayout, keepTicks, line, pointTrace, startTrace, windowShape } from "./chart.js";
+import { band, baseLayout, line, pointTrace, startTrace, windowShape } from "./chart.js";
 import { colours, faded } from "./format.js";
+import * as plot from "./plot.js";
 import { addResiduals } from "./residuals.js";
 
 const NARROW = 480;
@@ -9,10 +10,8 @@ const NAMES = { excluded: "known when frozen, not fitted", fitted: "known when f
 
 /** Draw the payload into a node; `scale` is "log" or "linear". */
 export function draw(node, payload, scale = "log", look = "whole") {
-  const first = !node._fullLayout;
   const { traces, layout } = predictionChart(payload, colours(), scale, node.clientWidth < NARROW, look);
-  window.Plotly.react(node, traces, layout, CONFIG);
-  if (first) keepTicks(node);
+  plot.draw(node, traces, layout);
 }
 
 export function predictionChart(payload, colour, scale, narrow, look = "whole") {

@@ -4,10 +4,10 @@ const root = document.documentElement;
 const MOST = { width: 650, height: 300 }; // pixels: A4 upright without its margins and those of a card; as in components.css
 let before = null; // the theme to go back to; "" is the system's
 
-const drawn = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
-
-function changed() {
+/** `most` is null for the screen. */
+function changed(most) {
   document.dispatchEvent(new CustomEvent("theme-changed"));
+  document.dispatchEvent(new CustomEvent("print-size", { detail: most })); // for plot.js
 }
 
 document.addEventListener("click", (event) => { if (event.target.closest("[data-print]")) window.print(); });
@@ -15,14 +15,12 @@ window.addEventListener("beforeprint", () => {
   if (before !== null) return;
   before = root.dataset.theme ?? "";
   root.dataset.theme = "light";
-  changed();
-  for (const chart of drawn()) window.Plotly.relayout(chart, { width: Math.min(chart.clientWidth, MOST.width), height: MOST.height });
+  changed(MOST);
 });
 window.addEventListener("afterprint", () => {
   if (before === null) return;
   if (before) root.dataset.theme = before;
   else delete root.dataset.theme;
   before = null;
-  changed();
-  for (const chart of drawn()) window.Plotly.relayout(chart, { width: null, height: null, autosize: true });
+  changed(null);
 });

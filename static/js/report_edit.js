@@ -1,5 +1,6 @@
 // Writing a report: the draft is saved while one types, the preview follows, and two who write at once are told so.
 import { addKey } from "./keys.js";
+import { purge } from "./plot.js";
 import { drawCharts } from "./report_charts.js";
 
 const SAVE_MS = 1200;
@@ -101,7 +102,7 @@ async function preview() {
     if (!answer.ok || asked !== text.value) return;
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     const shown = document.getElementById("preview");
-    for (const chart of shown.querySelectorAll(".js-plotly-plot")) window.Plotly.purge(chart);
+    for (const chart of shown.querySelectorAll(".report-chart")) purge(chart);
     shown.replaceChildren(...found.body.childNodes);
     drawCharts(shown);
   } catch { /* the banner says that the server does not answer */ }

@@ -16,7 +16,7 @@ export function addResiduals({ traces, layout }, residuals, { title, against, un
   }
   layout.yaxis.domain = CURVE;
   layout.yaxis2 = {
-    domain: STRIP, anchor: "x", gridcolor: colour.line, nticks: 4, tickformat: "+.2f",
+    domain: STRIP, anchor: "x", range: rangeOf(residuals), gridcolor: colour.line, nticks: 4, tickformat: "+.2f",
     zeroline: true, zerolinecolor: colour["ink-3"], zerolinewidth: 1,
   };
   layout.xaxis.anchor = "y2";
@@ -24,6 +24,14 @@ export function addResiduals({ traces, layout }, residuals, { title, against, un
     xref: "x domain", x: 0, xanchor: "left", yref: "y2 domain", y: 1, yanchor: "bottom", showarrow: false,
     text: title, font: { color: colour["ink-3"], size: 11 },
   });
+}
+
+/** Every mark and the band, with room for the marks' own size, and zero. */
+function rangeOf({ y, lo, hi }) {
+  const seen = [0, ...y, ...lo, ...hi].filter(Number.isFinite);
+  const [least, most] = [Math.min(...seen), Math.max(...seen)];
+  const pad = (most - least) * 0.08 || 0.01;
+  return [least - pad, most + pad];
 }
 
 function marks({ x, y }, roles, role, { against, unit }, colour) {

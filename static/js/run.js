@@ -1,8 +1,8 @@
 // The run page: draws the payload, keeps it fresh, and asks again when the question (axis, view, window) changes.
-import { CONFIG, keepTicks } from "./chart.js";
 import { holdFocus } from "./focus.js";
 import { colours } from "./format.js";
 import { fetchJson, keepAsking } from "./live.js";
+import * as plot from "./plot.js";
 import { runChart } from "./run_chart.js";
 import { followPanel } from "./run_panel.js";
 import { gainChart, slopeChart } from "./views.js";
@@ -92,7 +92,7 @@ function draw() {
   document.getElementById("unknown").hidden = nothing || !payload.unknown;
   document.querySelector(".chart-foot").hidden = nothing || Boolean(why);
   chart.hidden = nothing || Boolean(why);
-  if (!chart.hidden) plot();
+  if (!chart.hidden) drawChart();
   handles.show(payload, { lo: question.lo, cutoff: question.cutoff });
 }
 
@@ -100,19 +100,14 @@ const NARROW = 480; // pixels below which the chart says less
 let isNarrow = false;
 const CHARTS = { curve: runChart, slope: slopeChart, gain: gainChart };
 
-function plot() {
-  const first = !chart._fullLayout;
+function drawChart() {
   const view = payload.view.key;
   isNarrow = chart.clientWidth < NARROW;
   const { traces, layout } = CHARTS[view](payload, colours(), scale, isNarrow);
   layout.uirevision = `${view} ${payload.x.key} ${scale}`; // a zoom survives what arrives, not another question
   const seen = view === "curve" ? "" : `${payload.view_labels[view]}: `;
   chart.setAttribute("aria-label", `${seen}${payload.metric_label} against ${payload.x.label.toLowerCase()}`);
-  window.Plotly.react(chart, traces, layout, CONFIG);
-  if (first) {
-    keepTicks(chart);
-    chart.on("plotly_afterplot", handles.place);
-  }
+  plot.draw(chart, traces, layout);
 }
 
 const at = (path) => path.split(".").reduce((value, name) => value?.[name], payload);
@@ -237,6 +232,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
+chart.addEventListener("chart-drawn", handles.place);
 document.getElementById("curve").addEventListener("change", (event) => ask({ metric: event.target.value }));
 document.addEventListener("theme-changed", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -1,7 +1,8 @@
 // The page of a study: three charts drawn from the server's payload, kept fresh while runs go on.
-import { CONFIG, SYMBOLS, band, baseLayout, keepTicks, line } from "./chart.js";
+import { SYMBOLS, band, baseLayout, line } from "./chart.js";
 import { amount, colours, faded, logTicks } from "./format.js";
 import { fetchJson, keepAsking } from "./live.js";
+import * as plot from "./plot.js";
 
 const HOURS = { key: "device_hours", label: "Device-hours", short: "h" };
 const node = (id) => document.getElementById(id);
@@ -14,15 +15,13 @@ const ink = (series, colour) => colour[`c${series.series + 1}`];
 const symbol = (series) => SYMBOLS[series.series] + (series.hollow ? "-open" : "");
 const dash = (series) => (series.hollow ? "2px,3px" : "solid");
 
-function react(id, traces, layout, empty, colour) {
+function show(id, traces, layout, empty, colour) {
   const chart = node(id);
   if (!chart) return;
   if (!traces.length) {
     layout.annotations = [{ xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, text: empty, font: { size: 13, color: colour["ink-2"] } }];
   }
-  const first = !chart._fullLayout;
-  window.Plotly.react(chart, traces, layout, CONFIG);
-  if (first) keepTicks(chart);
+  plot.draw(chart, traces, layout);
 }
 
 function extent(values, fallback) {
@@ -40,7 +39,7 @@ function drawOverlay(colour) {
   const xs = extent(figures.overlay.flatMap((s) => [...s.points.x, ...(s.curve?.x ?? [])]), [0.01, 1]);
   const ys = extent(figures.overlay.flatMap((s) => [...s.points.y, ...(s.curve?.y ?? [])]), [0, 1]);
   const layout = baseLayout(colour, HOURS, "log", [xs[0] * 0.85, xs[1] * 1.1], padded(ys));
-  react("overlay-chart", traces, layout, "No evaluation yet", colour);
+  show("overlay-chart", traces, layout, "No evaluation yet", colour);
 }
 
 function overlayTraces(series, colour) {
@@ -85,7 +84,7 @@ function drawSlopes(colour) {
     },
     { ...line(row.line.x, row.line.y, ink(row, colour), dash(row)), name: `${row.label}, B ${row.B_text}` },
   ]);
-  react("slopes-chart", traces, layout, "No shared ceiling yet", colour);
+  show("slopes-chart", traces, layout, "No shared ceiling yet", colour);
 }
 
 /** Error bars from a value to the ends of its interval; an open end has none. */
@@ -121,19 +120,19 @@ function drawAxis(colour) {
   const axis = { key: "axis", label: title, short: "" };
   const range = figure.log ? [numbers[0] / 1.25, numbers[1] * 1.25] : padded(numbers, 0.1);
   const layout = baseLayout(colour, axis, figure.log ? "log" : "linear", range, [0, 1]);
-  if (!figure.numeric) layout.xaxis = { type: "category", title: { text: title, standoff: 8 } };
+  if (!figure.numeric) layout.xaxis = { type: "category", range: [-0.5, figure.points.length - 0.5], title: { text: title, standoff: 8 }, showgrid: false, zeroline: false };
   if (figure.numeric) Object.assign(layout.xaxis, { tickmode: "array", tickvals: figure.points.map((p) => p.x), ticktext: figure.points.map((p) => amount(p.x).replace(/\.0+$/, "")) });
   const spanOf = (said) => padded(extent(said.flatMap((one) => (one ? [one.value, one.lo, one.hi] : [])), [0, 1]), 0.12);
   const ceilings = spanOf([...figure.points.map((p) => p.forecast), ...curve.map((p) => p.ceiling)]);
   const law = curve.length ? lawTraces(curve, { yaxis: "y" }, colour) : [];
   const efficiencies = axisTraces(figure, "B", { yaxis: "y2" }, colour, figure.numeric);
   const both = efficiencies.length > 0; // an axis without a trace is not drawn, and the other would hang above nothing
-  layout.yaxis = { domain: both ? [0.54, 1] : [0, 1], title: { text: "Forecast ceiling" }, range: ceilings, gridcolor: colour.line, zeroline: false, nticks: 5 };
-  if (both) layout.yaxis2 = { domain: [0, 0.44], title: { text: "B" }, range: spanOf(figure.points.map((p) => p.B)), gridcolor: colour.line, zeroline: false, nticks: 5 };
+  layout.yaxis = { domain: both ? [0.54, 1] : [0, 1], title: { text: "Forecast ceiling", standoff: 6 }, range: ceilings, gridcolor: colour.line, zeroline: false, nticks: 5 };
+  if (both) layout.yaxis2 = { domain: [0, 0.44], title: { text: "B", standoff: 6 }, range: spanOf(figure.points.map((p) => p.B)), gridcolor: colour.line, zeroline: false, nticks: 5 };
   layout.xaxis.anchor = both ? "y2" : "y";
   layout.margin = { ...layout.margin, l: 60 };
   const traces = [...law, ...axisTraces(figure, "forecast", { yaxis: "y" }, colour, figure.numeric && !law.length), ...efficiencies];
-  react("axis-chart", traces, layout, "No forecast yet", colour);
+  show("axis-chart", traces, layout, "No forecast yet", colour);
 }
 
 function draw() {

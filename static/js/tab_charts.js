@@ -1,7 +1,8 @@
 // Charts inside the tabs of the run page: nodes that survive the swap of their panel (hx-preserve), drawn from the
 // payload that the newest fragment brought.
-import { CONFIG, SYMBOLS, baseLayout, keepTicks, line } from "./chart.js";
+import { SYMBOLS, baseLayout, line } from "./chart.js";
 import { colours, withUnit } from "./format.js";
+import * as plot from "./plot.js";
 
 const CHARTS = { forms: formsChart, history: historyChart };
 
@@ -11,15 +12,13 @@ export function drawTabCharts() {
     const data = document.getElementById(node.dataset.tabChart);
     if (!data) continue;
     const payload = JSON.parse(data.textContent);
-    const first = !node._fullLayout;
     const { traces, layout } = CHARTS[payload.kind](payload, colours());
-    window.Plotly.react(node, traces, layout, CONFIG);
-    if (first) keepTicks(node);
+    plot.draw(node, traces, layout);
   }
 }
 
 document.addEventListener("htmx:beforeCleanupElement", ({ detail }) => {
-  if (detail.elt.matches?.("[data-tab-chart]")) window.Plotly.purge(detail.elt);
+  if (detail.elt.matches?.("[data-tab-chart]")) plot.purge(detail.elt);
 });
 
 function formsChart({ x, points, lines }, colour) {

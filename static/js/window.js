@@ -2,6 +2,7 @@
 // of the first and of the last evaluation that is fitted. In a window that holds none, as an address may ask for, the
 // first is one past the newest, or the last one before the oldest.
 import { withUnit } from "./format.js";
+import { scaleOf } from "./plot.js";
 
 const FEWEST = 5; // points that a fit needs
 
@@ -31,10 +32,7 @@ export function fittedWindow({ box, chart, controls, changed }) {
     changed(asked);
   }
 
-  function pixels(index) {
-    const axis = chart._fullLayout.xaxis;
-    return axis._offset + axis.d2p(xs()[index]);
-  }
+  const pixels = (index) => scaleOf(chart).x(xs()[index]);
 
   /** Between the last point inside and the first outside, so that it belongs to neither. */
   function edge(end) {
@@ -56,19 +54,19 @@ export function fittedWindow({ box, chart, controls, changed }) {
 
   function place() {
     const usable = payload !== null && xs().length > FEWEST;
-    const drawn = usable && !chart.hidden && chart._fullLayout; // a view that cannot be drawn still has its window
+    const drawn = usable && !chart.hidden && scaleOf(chart); // a view that cannot be drawn still has its window
     controls.hidden = !usable;
     for (const node of Object.values(handles)) node.hidden = !drawn;
     if (usable) describe();
     if (!drawn) return;
-    const { xaxis, yaxis } = chart._fullLayout;
+    const { left, top, width, height } = drawn;
     for (const [end, node] of Object.entries(handles)) {
       const px = edge(end);
-      node.hidden = px < xaxis._offset - 12 || px > xaxis._offset + xaxis._length + 12;
+      node.hidden = px < left - 12 || px > left + width + 12;
       node.style.left = `${px}px`;
-      node.style.top = `${yaxis._offset}px`;
-      node.style.height = `${yaxis._length}px`;
-      node.classList.toggle("flip", px < xaxis._offset + 140);
+      node.style.top = `${top}px`;
+      node.style.height = `${height}px`;
+      node.classList.toggle("flip", px < left + 140);
     }
   }
 

@@ -6,6 +6,7 @@ import pytest
 from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
 
+from tests.browser.charts import live
 from tests.browser.conftest import session_cookie
 from tests.webapp.interfaces.assets.conftest import collected, collected_folder  # noqa: F401 (fixtures)
 
@@ -49,7 +50,7 @@ def test_charts_are_drawn_by_hashed_scripts(open_context, collected_server, user
     page.on("request", lambda request: loaded.append(request.url))
 
     page.goto(f"/runs/{run.pk}")
-    page.wait_for_selector("#chart .scatterlayer .point")
+    live(page)
 
     scripts = [url for url in loaded if url.endswith(".js")]
     assert any("plotly" in url for url in scripts)

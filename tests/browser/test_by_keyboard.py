@@ -23,7 +23,7 @@ def reader(page) -> Reader:
 
 
 def drawn(reader: Reader, chart: str = "chart") -> None:
-    reader.page.wait_for_selector(f"#{chart} .main-svg")
+    reader.page.wait_for_selector(f"#{chart} svg")
 
 
 def test_launch(reader, model_folder):

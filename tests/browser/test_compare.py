@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.charts import live
 from tests.browser.look import look
 
 
@@ -25,7 +26,7 @@ def wait_for_traces(page, what, condition):
 
 
 def drawn(page):
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     page.wait_for_selector("#crossing script, #crossing p:not(.muted)", state="attached")
     expect(page.locator("#odds")).not_to_contain_text("…")
 
@@ -74,14 +75,14 @@ def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, publ
         "href", re.compile(r"^(?=.*hide=)(?!.*budget=)")
     )
     page.reload()
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     wait_for_traces(page, "t.name", "!found.includes('hasty, seed 1')")
     page.get_by_role("button", name="hasty, seed 1", exact=True).focus()
     page.keyboard.press("Enter")
     wait_for_traces(page, "t.name", "found.includes('hasty, seed 1')")
 
     page.get_by_role("link", name="Slope").click()
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     assert page.evaluate("document.getElementById('chart').layout.yaxis.title.text") == "log₁₀ F(R)"
     expect(page.get_by_text("steeper the line")).to_be_visible()
     expect(page.locator(".config-diff")).to_contain_text("seed")
@@ -92,7 +93,7 @@ def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, publ
 
 def test_recipes_are_compared_with_their_seeds(page, three_recipes, published_curves):
     page.goto("/compare?" + "&".join(f"run={pk}" for pks in three_recipes.values() for pk in pks))
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     expect(page.locator("[data-row]")).to_have_count(5)
 
     page.get_by_role("group", name="What a series is").get_by_role("link", name="Recipes").click()

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.charts import live
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from webapp.interfaces.imports.models import Import
@@ -58,7 +59,7 @@ def test_a_table_becomes_a_run_with_a_fitted_curve(page, user, project):
     refit(run.pk)
     page.get_by_role("link", name="grpo 8b").click()
     expect(page.get_by_role("heading", name="grpo 8b", level=1)).to_be_visible()
-    page.wait_for_selector(".main-svg")
+    live(page)
     assert run.fits.latest("pk").status == "ok"
     look(page, "import-run")
 

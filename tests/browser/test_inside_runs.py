@@ -183,7 +183,7 @@ def test_settings_against_what_came(page, chosen):
     query = "&".join(f"run={pk}" for pk in chosen)
     page.goto(f"/compare?{query}&tab=settings")
     expect(page.locator("#scatter-words")).to_contain_text("4 runs: forecast ceiling over")
-    expect(page.locator("#scatter .point")).to_have_count(4)
+    page.wait_for_function("document.getElementById('scatter').data?.[0].x.length === 4")
     expect(page.locator("#parallel path")).to_have_count(4)
     look(page, "compare-settings")
 

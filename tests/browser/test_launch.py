@@ -23,9 +23,12 @@ def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_fol
     expect(page.locator("#sec-optimizer")).to_have_attribute("open", "")
     expect(page.locator("#sec-loss")).to_be_hidden()
     lr = page.get_by_label("Learning rate", exact=True)
+    page.evaluate("for (const id of ['st-loss-type', 'yaml']) document.getElementById(id).stayed = true")
     with checked(page):
         lr.fill("1e-4")
     expect(page.locator("#st-optimizer-lr")).to_contain_text("rev 1 says 8e-5")
+    kept = page.evaluate("['st-loss-type', 'yaml'].map(id => document.getElementById(id).stayed ?? false)")
+    assert kept == [True, False]  # only what stands otherwise than before is swapped
     expect(page.locator("#b-optimizer")).to_contain_text("1 differs")
     expect(page.locator("#generated")).to_have_text("optimizer.lr 8e-5 → 0.0001")
     page.get_by_placeholder(re.compile("Search [0-9]+ settings")).fill("")

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.charts import live
 from tests.browser.conftest import NARROW
 from tests.browser.contexts import sign_out
 from tests.members import member
@@ -62,7 +63,7 @@ def test_the_filter_works_while_typing_and_lives_in_the_url(page, make_run):
 def test_comparing_draws_each_run_and_the_choice_can_change(page, make_run, published_curves):
     runs = [make_run(20, a=0.7, name="better"), make_run(20, a=0.5, seed=1, name="worse")]
     page.goto(f"/compare?run={runs[0].pk}&run={runs[1].pk}")
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     symbols = page.evaluate(
         "document.getElementById('chart').data.map(t => t.marker?.symbol).filter(Boolean)"
     )
@@ -75,7 +76,7 @@ def test_comparing_draws_each_run_and_the_choice_can_change(page, make_run, publ
     expect(page.locator(".chip")).to_have_count(2)
     page.get_by_role("link", name="Share of the gain").click()
 
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     dashes = page.evaluate("document.getElementById('chart').data.map(t => t.line?.dash).filter(Boolean)")
     assert "2px,3px" in dashes  # the published one
 

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.charts import live
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from tests.members import member
@@ -46,7 +47,7 @@ def go_on(run, *, last: int = 62, score: bool = True) -> None:
 
 
 def wait_for_chart(page: Page, chart: str = "chart") -> None:
-    page.wait_for_selector(f"#{chart} .main-svg")
+    live(page, f"#{chart}")
 
 
 def traces(page: Page, chart: str = "chart") -> dict[str, int]:

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.charts import live
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from webapp.reporting.reports.models import Draft, Report
@@ -31,13 +32,13 @@ def test_a_report_is_written_published_shared_and_exported(page, new_page, make_
     expect(page.locator("#preview figcaption", has_text="Both, side by side.")).to_be_visible()
     expect(page.locator("#saved")).to_have_text(re.compile("^Saved "))
     assert Report.objects.get().text.endswith("caption: Both, side by side.\n```\n\n")
-    expect(page.locator("#preview .report-chart .main-svg").nth(1)).to_be_visible()
+    expect(page.locator("#preview .report-chart").nth(1).locator("svg").first).to_be_visible()
     look(page, "report-edit")
 
     page.get_by_role("button", name="Publish").click()
     page.get_by_role("dialog").get_by_role("button", name="Publish").click()
     expect(page.get_by_role("heading", name="Where ScaleRL bends", level=1)).to_be_visible()
-    page.wait_for_selector(".report-chart .main-svg")
+    live(page, ".report-chart")
     look(page, "report")
     page.goto("/reports")
     look(page, "reports")
@@ -53,7 +54,7 @@ def test_a_report_is_written_published_shared_and_exported(page, new_page, make_
     look(page, "report-links")
     stranger = new_page()
     stranger.goto(page.locator(".note.good code").inner_text())
-    stranger.wait_for_selector(".report-chart .main-svg")
+    live(stranger, ".report-chart")
     look(stranger, "report-shared")
     look(file_page(page, new_page), "report-file")
 
@@ -66,7 +67,7 @@ def test_a_report_is_printed_without_the_shell_and_with_its_charts(page, user, p
     for address in ("", "/edit"):
         page.emulate_media(media="screen")
         page.goto(f"/reports/{report.pk}{address}")
-        page.wait_for_selector(".report-chart .main-svg")
+        live(page, ".report-chart")
         page.evaluate("window.print = () => { window.printed = true; }")
         page.get_by_role("button", name="More").click()
         page.get_by_role("button", name="Print, or save as PDF").click()
@@ -79,7 +80,7 @@ def test_a_report_is_printed_without_the_shell_and_with_its_charts(page, user, p
         expect(page.get_by_role("heading", name="What bends")).to_be_visible()
         for there in ("So far.", "90 % between"):
             expect(page.locator("figure").get_by_text(there).first).to_be_visible()
-        expect(page.locator(".report-chart .main-svg").first).to_be_visible()
+        expect(page.locator(".report-chart svg").first).to_be_visible()
         assert page.pdf(format="A4").startswith(b"%PDF-")
 
 

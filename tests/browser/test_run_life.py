@@ -3,6 +3,7 @@
 from django.db.models import F
 from playwright.sync_api import Page, Route, expect
 
+from tests.browser.charts import live
 from tests.browser.look import look
 from tests.browser.test_run_page import open_run, roles
 from tests.launching import launched
@@ -38,7 +39,7 @@ def test_superseded_points_come_and_go_with_the_address(page: Page, make_run) ->
     page.wait_for_function(f"({crosses})[0] === 11")
     expect(page.locator("#superseded-key")).to_be_visible()
     page.reload()
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     assert page.evaluate(crosses) == [11] and roles(page)["fitted"] <= 22
     look(page, "run-superseded")
 

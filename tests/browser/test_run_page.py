@@ -6,6 +6,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.charts import live
 from tests.browser.conftest import NARROW, WIDE
 from tests.browser.look import AT_THE_END, look
 from tests.webapp.interfaces.pages.data import curve_records, record
@@ -19,7 +20,7 @@ LIVE_SECONDS = 2.0
 
 def open_run(page: Page, run, query: str = "") -> None:
     page.goto(f"/runs/{run.pk}{query}")
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
 
 
 def roles(page: Page) -> dict[str, int]:
@@ -93,7 +94,7 @@ def test_the_first_evaluation_replaces_the_empty_state(page, make_run):
     )
 
     expect(page.locator("#chart-empty")).to_be_hidden()
-    expect(page.locator(POINTS).first).to_be_visible()
+    expect(page.locator("#chart .mark").first).to_be_visible()
     expect(page.locator("#state")).to_have_text("running, attempt 1")
 
 
@@ -348,7 +349,7 @@ def test_views_are_in_the_address_and_keep_axis_window_and_zoom(page, grown):
     look(page, "run-gain")
 
     page.reload()
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     assert traces(page) == ["gain", "gain, extrapolated"]
 
 
@@ -384,7 +385,7 @@ def test_a_crashed_evaluation_is_left_out_at_a_click_and_drawn_as_a_cross(page, 
 
 def test_an_open_analysis_follows_the_cutoff_and_keeps_its_chart(page, grown):
     open_run(page, grown, "?tab=forms&robust=1")
-    page.wait_for_selector("#forms-chart .main-svg")
+    live(page, "#forms-chart")
     page.evaluate("document.getElementById('forms-chart').stayed = true")
 
     page.locator(".handle[data-end=cutoff]").focus()
@@ -416,7 +417,7 @@ def test_a_window_of_the_table_is_applied_to_the_chart(page, grown):
 def test_the_history_shows_what_was_said_when_and_leads_back(page, make_run):
     open_run(page, grow(make_run(0), every=4), "?robust=1")
     page.get_by_role("link", name="Forecast history").click()
-    page.wait_for_selector("#history-chart .main-svg")
+    live(page, "#history-chart")
 
     expect(page.locator("#panel .answer")).to_contain_text("The ceiling was first known at ")
     assert traces(page, "history-chart") == ["ceiling", "not known yet"]
@@ -572,7 +573,7 @@ def test_nonsense_in_the_address_is_said_and_the_page_lives(page, make_run):
 def test_a_window_that_holds_no_evaluation_is_said_and_can_be_left(page, make_run, query, words, way_out):
     run = make_run(30)
     page.goto(f"/runs/{run.pk}{query}")
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
 
     end = "cutoff" if "cutoff" in query else "lo"
     expect(page.locator(f"#{end}-words")).to_have_text(words)

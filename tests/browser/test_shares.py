@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests.browser.charts import live
 from tests.browser.look import look
 from tests.browser.test_run_page import open_run
 from webapp.reporting.shares.models import Share
@@ -29,7 +30,7 @@ def test_a_chart_is_shared_as_it_is_seen_framed_and_closed(page, new_page, make_
 
     stranger = new_page()
     stranger.goto(link)
-    stranger.wait_for_selector("#chart .main-svg")
+    live(stranger)
     expect(stranger.get_by_role("heading", name="Where it tops out")).to_be_visible()
     names = stranger.evaluate(
         "Object.fromEntries(chart.data.filter(t => t.name).map(t => [t.name, t.x.length]))"
@@ -39,11 +40,11 @@ def test_a_chart_is_shared_as_it_is_seen_framed_and_closed(page, new_page, make_
     look(stranger, "shared")
     assert Image.open(BytesIO(stranger.request.get(f"{link}.png").body())).size == (1200, 630)
     stranger.goto(link.replace("/s/", "/embed/"))
-    stranger.wait_for_selector("#chart .main-svg")
+    live(stranger)
     look(stranger, "embed")
 
     framed(stranger, snippet)
-    expect(stranger.frame_locator("iframe").locator("#chart .main-svg").first).to_be_visible()
+    expect(stranger.frame_locator("iframe").locator("#chart svg").first).to_be_visible()
     stranger.watch.expect("frame-ancestors", "X-Frame-Options")
     framed(stranger, snippet.replace("/embed/", "/s/"))
     expect(stranger.frame_locator("iframe").get_by_text("Where it tops out")).to_have_count(0)
@@ -78,7 +79,7 @@ def test_a_comparison_is_shared(page, new_page, make_run, published_curves):
 
     stranger = new_page()
     stranger.goto(page.locator(".note.good code").inner_text())
-    stranger.wait_for_selector("#chart .main-svg")
+    live(stranger)
 
     symbols = stranger.evaluate("chart.data.map(t => t.marker?.symbol).filter(Boolean)")
     assert symbols == ["circle", "square"]

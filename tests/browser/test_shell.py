@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.browser.charts import live
 from tests.browser.contexts import sign_out
 from tests.browser.look import look
 from webapp.interfaces.tracking.client_runs import ensure_group, make_client_run
@@ -199,7 +200,7 @@ def test_times_are_the_reader_s_own(new_page, user, make_run):
 def test_on_paper_there_is_the_page_without_its_shell_in_light_colours(new_page, user, make_run):
     page = new_page(signed_in=user, color_scheme="dark")
     page.goto(f"/runs/{make_run(20).pk}")
-    page.wait_for_selector("#chart .main-svg")
+    live(page)
     grid = "document.getElementById('chart').layout.yaxis.gridcolor"
     dark = page.evaluate(grid)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.charts import live
 from tests.browser.look import look
 from tests.webapp.interfaces.pages.data import curve_records
 from webapp.record.runs import ingest, lifecycle
@@ -62,7 +63,7 @@ def test_a_leave_one_out_study_from_the_form_to_its_verdicts(page, user, project
         report(place.run, a=0.5 if place.arm.label == "DAPO loss" else 0.6)
     expect(page.locator(".study-headline")).to_contain_text("1 is worse", timeout=20_000)
     expect(page.locator("#progress")).to_contain_text("9 running")
-    page.wait_for_selector("#overlay-chart .main-svg")
+    live(page, "#overlay-chart")
     names = page.evaluate("document.getElementById('slopes-chart').data.map(t => t.name)")
     assert any(name.startswith("Base, B ") for name in names)
     assert not any(name.startswith("DAPO") for name in names)
@@ -80,7 +81,7 @@ def test_a_study_is_looked_at_and_changed(page, user, project, model_folder, mak
         report(place.run, **({"a": tops[position]} | early), ended="succeeded" if position < 2 else None)
     other = make_run(24, recipe="tiny-minimax", a=0.62, seed=3, name="other")
     page.goto(f"/studies/{study.pk}")
-    page.wait_for_selector("#slopes-chart .main-svg")
+    live(page, "#slopes-chart")
     look(page, "study")
     page.goto("/studies")
     look(page, "studies")
@@ -131,7 +132,7 @@ def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     look(page, "study-new-axis")
 
     page.goto(f"/studies/{study.pk}")
-    page.wait_for_selector("#axis-chart .main-svg")
+    live(page, "#axis-chart")
     drawn = page.evaluate("document.getElementById('axis-chart').data.map(t => [t.name, t.x])")
     assert dict(drawn)["forecast ceiling"] == [64, 128, 256, 512]
     assert (min(dict(drawn)["law"]), max(dict(drawn)["law"])) == (pytest.approx(32), pytest.approx(1024))
@@ -139,7 +140,7 @@ def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     page.get_by_label("Forecast a run at batch").fill("1024")
     page.get_by_role("button", name="Forecast", exact=True).click()
     expect(page.locator("#axis-said")).to_contain_text("Batch 1,024: forecast ceiling ")
-    page.wait_for_selector("#axis-chart .main-svg")
+    live(page, "#axis-chart")
     look(page, "study-axis")
     page.locator("[data-chart=axis-chart]").get_by_text("Save or share").click()
     with page.expect_download() as download:
@@ -165,7 +166,7 @@ def test_the_planner_answers_what_is_asked(page, make_run):
     make_run(14, a=0.65, to=2.0, recipe="tiny-magistral", seed=4, name="young")
     make_run(8, to=0.5, recipe="tiny-qwen25-dapo", seed=5, name="early")
     page.goto("/planner")
-    page.wait_for_selector("#plan-chart .main-svg")
+    live(page, "#plan-chart")
     look(page, "planner")
 
     page.get_by_label("Held-out pass rate").fill("0.6")
@@ -205,7 +206,7 @@ def test_on_the_planners_chart_a_series_has_the_shape_that_its_key_shows(page, m
         run = make_run(8, a=0.5 + 0.03 * number, seed=number, name=f"tracked {number}")
         Run.objects.filter(pk=run.pk).update(revision=None)
     page.goto("/planner")
-    page.wait_for_selector("#plan-chart .main-svg")
+    live(page, "#plan-chart")
 
     marks = page.locator("#plan-chart").evaluate(
         "node => node.data.filter(t => t.showlegend).map(t => [t.marker.color, t.marker.symbol])"
@@ -223,7 +224,7 @@ def test_a_study_is_renamed_and_archived_from_its_page(page, user, project, mode
     study = make_study(user, project)
     page.goto(f"/studies/{study.pk}")
 
-    page.wait_for_selector("#axis-chart .main-svg")
+    live(page, "#axis-chart")
     nothing, title = (
         page.locator(f"#axis-chart {text}").bounding_box() for text in (".annotation-text", ".xtitle")
     )
