@@ -225,9 +225,9 @@ def delete_run(run: Run, *, user: User | None) -> Run:
 def delete_runs(runs: Sequence[Run], *, user: User | None) -> dict[str, str]:
     """`delete_run` of many runs of one project, in a few queries: those that cannot be deleted -> why not."""
     ids = [run.pk for run in runs]
-    predicted, studied = _related(ids, *RESTING), _related(ids, "studies")
     held = Run.objects.select_for_update().filter(pk__in=ids).order_by("pk")
     states = dict(held.values_list("pk", "state"))
+    predicted, studied = _related(ids, *RESTING), _related(ids, "studies")
     refused = {}
     for run in runs:
         if run.origin == Run.Origin.LAUNCHED:
