@@ -54,9 +54,7 @@ FROM (
     SELECT one.id, %(devices)s / 3600.0 * (
         begun.seconds_before + greatest(0, extract(epoch FROM one.time - begun.since))) AS hours
     FROM {rows} AS r JOIN begun ON begun.number = r.attempt JOIN runs_series AS s ON s.run_id = %(run)s {of}
-    CROSS JOIN LATERAL (
-        SELECT id, time FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
-    ) AS one
+    {one}
     WHERE r.compute -> 'device_hours' = 'null'
 ) AS found WHERE p.id = found.id
 """
@@ -84,9 +82,7 @@ WITH wanted AS MATERIALIZED (SELECT r.attempt, r.seq, r.step FROM {rows} AS r), 
 UPDATE runs_point AS p SET {axis} = found.value
 FROM (
     SELECT one.id, coalesce(r.value, 0) AS value FROM filled AS r JOIN runs_series AS s ON s.run_id = %(run)s {of}
-    CROSS JOIN LATERAL (
-        SELECT id FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
-    ) AS one
+    {one}
     WHERE r.step = 0 OR r.step IS NOT NULL AND r.value IS NOT NULL
 ) AS found WHERE p.id = found.id
 """
@@ -150,10 +146,18 @@ UPDATE runs_point AS p SET
     tokens = nullif(found.compute -> 'tokens', 'null')::float8
 FROM (
     SELECT one.id, r.compute FROM {rows} AS r JOIN runs_series AS s ON s.run_id = %(run)s {of}
-    CROSS JOIN LATERAL (
-        SELECT id FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
-    ) AS one
+    {one}
 ) AS found WHERE p.id = found.id
+"""
+# The point of a series `s` of a record `r`: looked up, where records are few beside the points, or found in one join.
+LOOKED_UP = """CROSS JOIN LATERAL (
+    SELECT id, time FROM runs_point WHERE series_id = s.id AND attempt = r.attempt AND seq = r.seq LIMIT 1
+) AS one"""
+JOINED = "JOIN runs_point AS one ON one.series_id = s.id AND one.attempt = r.attempt AND one.seq = r.seq"
+# What PostgreSQL believes of a table that has doubled since, or that it took for empty.
+STALE = """
+SELECT relname FROM pg_class WHERE oid IN ('runs_point'::regclass, 'runs_record'::regclass)
+    AND (reltuples < pg_relation_size(oid) / 8192 OR pg_relation_size(oid) / 8192 > 2 * relpages + 8)
 """
 STORED = "(SELECT * FROM runs_record WHERE run_id = %(run)s)"
 # In the order of arrival, as the index has it.
@@ -214,6 +218,7 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None, at_once: int
     Raises InvalidInput (the field at fault), and Conflict
     for a run that was launched here, or that an open prediction is about.
     """
+    _know_tables()
     run = Run.objects.select_for_update().get(pk=run.pk)
     meaning, said = _checked_as_said(run, meaning)
     remaking = {"undo": sorted(_made(run)), "after": 0} if has_more_points(run, at_once) else None
@@ -264,6 +269,7 @@ def as_if_said(run: Run, meaning: Meaning) -> Iterator[Run]:
     has more than AT_ONCE; afterwards everything is as it was. Raises what `state_meaning` raises, but for permissions,
     and Conflict for more than MOST_PREVIEWED evaluations of such a run."""
     with transaction.atomic():
+        _know_tables()
         held = Run.objects.select_for_update().get(pk=run.pk)
         meaning, said = _checked_as_said(held, meaning)
         if has_more_points(held, AT_ONCE):
@@ -341,7 +347,19 @@ def _apply(run: Run, meaning: Meaning, rows: str, of: str = "", **bounds: Any) -
         statements.append(_SET_ERRORS)
     with connection.cursor() as cursor:
         for statement in statements:
-            cursor.execute(statement.format(rows=rows, of=of), values)
+            cursor.execute(_filled(statement, rows, of), values)
+
+
+def _filled(statement: str, rows: str, of: str) -> str:
+    return statement.format(rows=rows, of=of, one=JOINED if rows is STORED else LOOKED_UP)
+
+
+def _know_tables() -> None:
+    """Of a table that PostgreSQL takes for empty it joins every row with every other: let it look first."""
+    with connection.cursor() as cursor:
+        cursor.execute(STALE)
+        for (name,) in cursor.fetchall():
+            cursor.execute(f"ANALYZE (SKIP_LOCKED) {name}")
 
 
 def _constants(run: Run, unit: float) -> dict[str, Any]:
@@ -358,7 +376,7 @@ def _remake(
     statements += [_FORGET_COMPUTE] if {*undo} & {"devices", *COMPUTE} else []
     with connection.cursor() as cursor:
         for statement in statements:
-            cursor.execute(statement.format(rows=rows, of=of), values)
+            cursor.execute(_filled(statement, rows, of), values)
     _apply(run, meaning, rows, of, **bounds)
 
 
