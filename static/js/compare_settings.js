@@ -3,9 +3,9 @@ import { keepInUrl } from "./address.js";
 import { logAxisTicks, quietLayout, symbolOf } from "./chart.js";
 import { chooser } from "./chooser.js";
 import { amount, colours, escaped, faded } from "./format.js";
+import { element } from "./panel_shapes.js";
 import * as plot from "./plot.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
 const PAD = { l: 70, r: 70, t: 34, b: 12 };
 const MOST_AXES = 8;
@@ -82,13 +82,6 @@ function scaleOf(each) {
   return { ticks: hi === lo ? [lo] : [lo, hi], at: (value) => range[0] + share(value) * (range[1] - range[0]) };
 }
 
-function node(name, attributes, words = "") {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.textContent = words;
-  return made;
-}
-
 function isKept(i) {
   return [...kept].every(([key, [from, to]]) => {
     const each = column(key);
@@ -104,7 +97,7 @@ function drawParallel() {
   const width = Math.max(parallel.clientWidth, 90 * shown.length);
   const left = (k) => PAD.l + (k / Math.max(1, shown.length - 1)) * (width - PAD.l - PAD.r);
   const scales = shown.map(scaleOf);
-  const svg = node("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, "aria-hidden": "true" });
+  const svg = element("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, "aria-hidden": "true" });
   for (const [i, run] of runs.entries()) {
     let path = "";
     let pen = "M";
@@ -114,8 +107,8 @@ function drawParallel() {
       pen = "L";
     }
     if (!path) continue;
-    const drawn = node("path", { d: path, class: `s${(i % 6) + 1}${isKept(i) ? "" : " away"}` });
-    drawn.append(node("title", {}, run.label));
+    const drawn = element("path", { d: path, class: `s${(i % 6) + 1}${isKept(i) ? "" : " away"}` });
+    drawn.append(element("title", {}, run.label));
     svg.append(drawn);
   }
   for (const [k, each] of shown.entries()) svg.append(axisGroup(each, left(k), scales[k]));
@@ -124,16 +117,16 @@ function drawParallel() {
 }
 
 function axisGroup(each, x, { ticks, at }) {
-  const group = node("g", { class: "axis", "data-key": each.key });
-  group.append(node("rect", { x: x - 14, y: PAD.t - 6, width: 28, height: HEIGHT - PAD.t - PAD.b + 12 }));
-  group.append(node("line", { x1: x, x2: x, y1: PAD.t, y2: HEIGHT - PAD.b }));
+  const group = element("g", { class: "axis", "data-key": each.key });
+  group.append(element("rect", { x: x - 14, y: PAD.t - 6, width: 28, height: HEIGHT - PAD.t - PAD.b + 12 }));
+  group.append(element("line", { x1: x, x2: x, y1: PAD.t, y2: HEIGHT - PAD.b }));
   const short = each.label.length > 22 ? `…${each.label.slice(-21)}` : each.label;
-  const name = node("text", { x, y: 12, "text-anchor": "middle" }, short);
-  name.append(node("title", {}, each.label));
+  const name = element("text", { x, y: 12, "text-anchor": "middle" }, short);
+  name.append(element("title", {}, each.label));
   group.append(name);
-  for (const tick of ticks) group.append(node("text", { x: x + 5, y: at(tick) + 3, class: "tick" }, text(tick)));
+  for (const tick of ticks) group.append(element("text", { x: x + 5, y: at(tick) + 3, class: "tick" }, text(tick)));
   const range = kept.get(each.key);
-  if (range) group.append(node("rect", { class: "kept", x: x - 6, y: range[0], width: 12, height: Math.max(2, range[1] - range[0]) }));
+  if (range) group.append(element("rect", { class: "kept", x: x - 6, y: range[0], width: 12, height: Math.max(2, range[1] - range[0]) }));
   return group;
 }
 

@@ -1,7 +1,7 @@
 // What panels are drawn with: lines, bands, dots and limits as SVG, and what lies between the points of a line.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SHAPES = new Set(["svg", "path", "text", "line", "rect", "g"]);
+const SHAPES = new Set(["svg", "path", "text", "title", "line", "rect", "g"]);
 const ROOM = 0.4; // of a limit, beyond it
 export const PAD = { l: 52, r: 6, t: 8, b: 16 };
 
