@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
+from tests.deep import IS_DEEP
 from tests.launching import launched
 from tests.members import member
 from tests.webapp.interfaces.pages.addresses import make_import, make_prediction
@@ -43,6 +44,16 @@ ELSEWHERE, NOBODY, SIGNED_OUT = "member of another project", "member of no proje
 WHO = [*ROLES, OWNER, BOTH, ELSEWHERE, NOBODY, SIGNED_OUT]
 MODEL = "tiny-arithmetic"
 OWN = ("own_token", "rule", "channel")  # things of whoever asks, where they are a member
+
+
+def is_asked(who: str, least: str) -> bool:
+    """Whether the short form asks this person for what `least` may: of the roles only the one below, that one and the
+    highest; an owner, who is an admin, only where more than a viewer is needed. The long form asks everybody.
+    """
+    if IS_DEEP or who not in (*ROLES, OWNER):
+        return True
+    edge = ROLES.index(least)
+    return edge > 0 if who == OWNER else ROLES.index(who) in (edge - 1, edge, len(ROLES) - 1)
 
 
 @dataclass
