@@ -118,7 +118,7 @@ def test_what_waits_says_why(ada, make_run):
     page = ada.get("/").content.decode()
 
     for words in (
-        "waits for a worker to look at the queue. Launched",
+        "waits for a worker. Launched",
         "waits for 8 GPUs. Launched",
         "will be tried again: no Ray.",
     ):
@@ -170,7 +170,7 @@ def test_what_ended_has_its_outcome_and_the_failed_ones_stand_first(ada, make_ru
     assert "Nothing was trained." in ended
     assert "out of memory" in ended
     assert "resume it" in ended
-    assert re.search(r"Reached 0\.\d+; ceiling 0\.\d+, 90 % between 0\.\d+ and 0\.\d+\.", ended)
+    assert re.search(r"Reached 0\.\d+; ceiling 0\.\d+, 90 % 0\.\d+ to 0\.\d+\.", ended)
     assert "long ago" not in ended
 
 

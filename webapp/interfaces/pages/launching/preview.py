@@ -172,7 +172,7 @@ def _remembered(recipe: Recipe) -> tuple[str, str] | None:
 
 NOT_SEEN, REFUSES, OLD, SILENT = "not seen", "refuses", "old", "does not answer"
 RAY_TROUBLES = {
-    health.NOT_CONFIGURED: "No Ray cluster is known: launched runs wait until there is one (make up starts one here).",
+    health.NOT_CONFIGURED: "No Ray cluster is known: launched runs wait (make up starts one).",
     NOT_SEEN: "What the cluster has is not known: no worker has seen it yet.",
     REFUSES: "Ray does not tell the worker how its nodes are: launched runs wait.",
     OLD: "No worker has asked Ray lately how its nodes are.",
@@ -210,7 +210,7 @@ class Cluster:
 
 def _worker_trouble(answer: str) -> str:
     if answer == health.NOT_CONFIGURED:
-        return "No broker is configured, so no worker hands runs to Ray: launched runs wait until one does."
+        return "No broker is configured: launched runs wait."
     return "The worker does not answer: launched runs wait, and curves are not refitted, until it is back."
 
 
