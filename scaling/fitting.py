@@ -288,4 +288,4 @@ def _judge(result: Fit, like: Likelihood) -> Fit:
 
 def _floor2(value: float) -> str:
     """Rounded down, because the statement is a lower bound."""
-    return f"{math.floor(value * 1000) / 1000:.3f}"
+    return f"{math.floor(value * 100) / 100:.2f}"

@@ -42,12 +42,16 @@ export function amount(value) {
 
 const COUNTED = new Set(["steps", "tokens"]); // come in whole numbers
 
-/** An amount with its unit, as the server writes it: "58.0 h", "58 steps", "1 step". */
-export function withUnit(value, unit) {
+/** An amount that has this unit: "58.0" of hours, "58" of steps. */
+export function amountIn(value, unit) {
   const size = Math.abs(value);
-  if (!COUNTED.has(unit) || size < 1 || size >= 1000) return `${amount(value)} ${unit}`;
-  const digits = size >= 10 || Number.isInteger(value) ? 0 : 1;
-  return `${value.toFixed(digits)} ${value === 1 ? unit.slice(0, -1) : unit}`;
+  if (!COUNTED.has(unit) || size < 1 || size >= 1000) return amount(value);
+  return value.toFixed(size >= 10 || Number.isInteger(value) ? 0 : 1);
+}
+
+/** The same with its unit, as the server writes it: "58.0 h", "58 steps", "1 step". */
+export function withUnit(value, unit) {
+  return `${amountIn(value, unit)} ${COUNTED.has(unit) && value === 1 ? unit.slice(0, -1) : unit}`;
 }
 
 /** Ticks of a log axis between two values: 1, 2, 5 of each decade, thinned to at most `most`; [values, texts].

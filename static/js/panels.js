@@ -2,7 +2,7 @@
 // the lines; nothing is computed here but where to draw, and smoothing, which says so. All of the layout is in the URL, on a page
 // with other questions under names with a prefix.
 import { keepInUrl } from "./address.js";
-import { amount, withUnit } from "./format.js";
+import { amount, amountIn, withUnit } from "./format.js";
 import { PAD, bandOf, between, element, ends, limitOf, pathOf, sightOf, smoothed } from "./panel_shapes.js";
 
 const HEIGHT = { 1: 300, 2: 200, 3: 150 };
@@ -152,7 +152,7 @@ function drawPanel(panel, card, range, [width, height], weight) {
     ...(flat ? [[PAD.l - 6, place.y(heights[0]) + 4, "end", label(heights[0])]] : [
       [PAD.l - 6, PAD.t + 8, "end", label(heights[1])], [PAD.l - 6, height - PAD.b, "end", label(heights[0])],
     ]),
-    [PAD.l, height - 3, "start", amount(range[0])], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
+    [PAD.l, height - 3, "start", amountIn(range[0], payload.x.short)], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
   ]) svg.append(element("text", { x, y, "text-anchor": anchor }, text));
   const cursor = element("line", { class: "cursor", y1: PAD.t, y2: height - PAD.b, visibility: "hidden" });
   const brush = element("rect", { class: "brush", y: PAD.t, height: height - PAD.t - PAD.b, visibility: "hidden" });

@@ -23,7 +23,7 @@ function show() {
   const count = everything ? total() : ticked.size;
   form.elements.runs.value = everything ? "" : [...ticked].join(",");
   form.elements.all.value = everything ? "1" : "";
-  for (const button of form.querySelectorAll("[data-least]")) button.disabled = count < Number(button.dataset.least);
+  for (const button of form.querySelectorAll("[data-least]")) button.hidden = count < Number(button.dataset.least);
   document.getElementById("ticked").textContent = words(count, shown);
   offerAll(here, shown);
 }

@@ -7,6 +7,7 @@ from django.core.cache import cache
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
+from benchmarks.bench_paint import OBSERVE
 from tests.browser.look import look
 from tests.webapp.interfaces.pages.data import record
 from webapp.record.runs import ingest
@@ -20,6 +21,17 @@ def test_an_empty_overview_teaches(page: Page, project):
     expect(page.locator("#o-health")).to_contain_text("No Ray cluster is known")
 
     look(page, "overview-empty")
+
+
+def test_nothing_moves_when_the_cluster_is_asked(page: Page, make_run):
+    make_run(30, name="a run")
+    cache.clear()
+    page.add_init_script(OBSERVE)
+    with page.expect_response(lambda response: "seen=" in response.url):
+        page.goto("/")
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 0)))")
+
+    assert page.evaluate("window.__shifts") == []
 
 
 def test_the_overview_lives(page: Page, make_run):
@@ -50,6 +62,16 @@ def test_the_overview_lives(page: Page, make_run):
     expect(page.locator("#o-ended")).to_contain_text("node lost")
     expect(page.locator("#o-running tbody tr")).to_have_count(1)
     assert page.evaluate("window.stayed.isConnected"), "what did not change was not touched"
+
+
+def test_columns_of_recipes_stay_while_rows_come(page: Page, make_run):
+    make_run(30)
+    page.goto("/recipes")
+    widths = "[...document.querySelectorAll('#recipes thead th')].map((cell) => cell.getBoundingClientRect().width)"
+    of_all = page.evaluate(widths)
+    page.evaluate("[...document.querySelectorAll('#recipes tbody tr')].forEach((row) => row.remove())")
+
+    assert page.evaluate(widths) == of_all
 
 
 def test_recipes_are_searched(page: Page, make_run):

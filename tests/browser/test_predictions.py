@@ -250,7 +250,7 @@ def test_an_answer_from_before_does_not_undo_what_is_typed(page, half_run):
     with page.expect_response("**/predictions/new/proposal*"):
         held[0].continue_()
     page.clock.run_for(100)
-    expect(page.locator("#preview")).to_contain_text("50 % between")
+    expect(page.locator("#preview")).to_contain_text("50 % 0.")
     expect(page.get_by_label("Value")).to_have_value("0.6")
 
     page.unroute_all()

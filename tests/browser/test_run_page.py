@@ -41,7 +41,7 @@ def test_the_chart_draws_every_evaluation_and_the_fit(page, make_run):
     assert "solid" in dashes
     assert any("," in dash for dash in dashes)
     expect(
-        page.locator("#chart .annotation", has_text=re.compile("ceiling 0\\.\\d+, 90 % between"))
+        page.locator("#chart .annotation", has_text=re.compile("ceiling 0\\.\\d+, 90 % 0"))
     ).to_be_visible()
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.charts import live
@@ -217,6 +218,29 @@ def test_on_paper_there_is_the_page_without_its_shell_in_light_colours(new_page,
     page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     page.wait_for_function(f"{grid} === '{dark}'")
+
+
+def test_panels_on_paper_have_their_names(page, make_run):
+    page.goto(f"/runs/{make_run(6).pk}")
+    expect(page.locator("#panels h2 button").first).to_be_visible()
+
+    page.emulate_media(media="print")
+
+    expect(page.locator("#panels h2 button").first).to_be_visible()
+    expect(page.locator("#patterns-help")).to_be_hidden()
+
+
+@pytest.mark.parametrize("name", ["How to filter", "Columns", "More"])
+def test_popups_on_a_phone_are_sheets_on_the_bar(page, make_run, name):
+    make_run(0, name="one")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/runs")
+    page.get_by_role("button", name=name, exact=True).click()
+
+    sheet = page.locator("[popover]:popover-open").bounding_box()
+    bar = page.locator(".side nav").bounding_box()
+    assert (sheet["x"], sheet["width"]) == (0, 390)
+    assert abs(sheet["y"] + sheet["height"] - bar["y"]) <= 1
 
 
 def test_readers_with_colours_of_their_own_see_what_is_chosen(page, make_run):

@@ -122,7 +122,7 @@ def queued(project: Project) -> Payload:
 
 def why(run: Run) -> str:
     """What a queued run waits for, as a worker has said it."""
-    said = run.state_reason or "waits for a worker to look at the queue"
+    said = run.state_reason or "waits for a worker"
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 

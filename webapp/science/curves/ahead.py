@@ -185,7 +185,6 @@ def target(forecast: Course | None, start: float | None, axis: Axis, goal: Goal)
         rate = start + goal.value * (forecast.ceiling - start)
         title = f"To reach {rate:.2f}"
     found, ends = plan.compute_to(forecast, rate)
-    of_gain = f"{goal.text}; " if goal.of == "gain" else ""
     between = answers.compute_between(ends, forecast.level, axis)
     if found is None:
         never = rate > forecast.ceiling
@@ -193,7 +192,8 @@ def target(forecast: Course | None, start: float | None, axis: Axis, goal: Goal)
         said = "above the forecast ceiling; " if never else "beyond what is forecast; "
         return {"title": title, "value_text": value, "sentence": f"{said}{between}"}
     value = axis.short_text(found) if found > 0 else "at the start"
-    return {"title": title, "value_text": value, "sentence": f"{of_gain}{between}"}
+    sentence = f"{goal.text} ({between})" if goal.of == "gain" else between
+    return {"title": title, "value_text": value, "sentence": sentence}
 
 
 def advice(
@@ -227,7 +227,7 @@ def verdict(forecast: Course | None, advice: str) -> str:
 
 
 def summary(forecast: Course | None) -> str:
-    """ "forecast ceiling 0.610, 90 % between 0.596 and 0.627", for a sentence that is pasted."""
+    """ "forecast ceiling 0.610, 90 % 0.596 to 0.627", for a sentence that is pasted."""
     found = ceiling(forecast)
     if found["lo"] is None:
         return NO_FORECAST

@@ -202,7 +202,7 @@ def without_unknown(curve: Curve, axis: Axis) -> str:
 def compute_between(interval: words.Interval, level: float, axis: Axis) -> str:
     """An interval of the compute to a target: an end that is open is never reached."""
     lo, hi = (("never" if end is None else axis.amount(end)) for end in interval)
-    return f"{words.percent(level)} between {lo} and {hi}"
+    return f"{words.percent(level)} {lo} to {hi}"
 
 
 def fit_title(fit: "scaling.Fit | None", axis: Axis) -> str:
@@ -222,7 +222,7 @@ def fit_sentence(fit: "scaling.Fit | None", message: str = "") -> str:
 
 
 def ceiling_sentence(ceiling: Payload, level: float) -> str:
-    """ "A 0.610, 90 % between 0.596 and 0.627", or "A not identified yet: at least 0.48 (90 %)"."""
+    """ "A 0.610, 90 % 0.596 to 0.627", or "A not identified yet: at least 0.48 (90 %)"."""
     if ceiling["identified"]:
         return f"A {ceiling['text']}, {ceiling['interval_text']}"
     if ceiling["lo"] is None:

@@ -74,7 +74,7 @@ def span(interval: Interval) -> str:
 
 
 def between(interval: Interval, level: float, show=rate) -> str:
-    """An interval in words: "90 % between 0.596 and 0.627"; an open end is "at least" or "at most"."""
+    """An interval in words: "90 % 0.596 to 0.627"; an open end is "at least" or "at most"."""
     lo, hi = interval
     number = (lambda v: rate(v, interval)) if show is rate else show
     if lo is None and hi is None:
@@ -83,7 +83,7 @@ def between(interval: Interval, level: float, show=rate) -> str:
         return f"{percent(level)} at least {number(lo)}"
     if lo is None:
         return f"{percent(level)} at most {number(hi)}"
-    return f"{percent(level)} between {number(lo)} and {number(hi)}"
+    return f"{percent(level)} {number(lo)} to {number(hi)}"
 
 
 def signed(value: float, interval: Interval = (None, None)) -> str:

@@ -103,7 +103,7 @@ def subject(prediction: Prediction) -> str:
 
 
 def statement_words(claim: Claim) -> str:
-    """ "pass rate 0.58 at 3,600 device-hours, 90 % between 0.56 and 0.61"."""
+    """ "pass rate 0.58 at 3,600 device-hours, 90 % 0.56 to 0.61"."""
     part = part_of(claim.question.metric)
     of_part = f" on {part}" if part else ""
     if claim.statement == Statement.PASSES:
@@ -120,7 +120,7 @@ def sentence(prediction: Prediction) -> str:
 
 
 def in_a_line(prediction: Prediction) -> str:
-    """ "Pass rate 0.58 at 3,600 device-hours, 90 % between 0.56 and 0.61": without the recipe, for tables and lists."""
+    """ "Pass rate 0.58 at 3,600 device-hours, 90 % 0.56 to 0.61": without the recipe, for tables and lists."""
     return capitalised(statement_words(claim_of(prediction)))
 
 

@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from webapp.interfaces.pages.launching.preview import NOT_SEEN, OLD, REFUSES, Cluster, cluster_now
-from webapp.record.health.models import ClusterSeen
-from webapp.record.health.services import note_cluster, note_no_cluster
+from webapp.interfaces.pages.launching.preview import NOT_SEEN, OLD, REFUSES, SILENT, Cluster, cluster_now
+from webapp.record.health.models import ClusterSeen, LastRound
+from webapp.record.health.services import note_cluster, note_no_cluster, note_round
+from webapp.reporting.troubles import ROUND_LATE
 
 pytestmark = pytest.mark.django_db
 
@@ -87,3 +88,17 @@ def test_without_an_address_there_is_none(monkeypatch):
 def test_troubles_of_the_worker():
     assert Cluster("ok", "ok", 0, 2).troubles == []
     assert Cluster("does not answer", "ok").troubles[0].startswith("The worker does not answer")
+
+
+def test_a_worker_that_is_not_asked_is_judged_by_its_newest_round(settings):
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"  # nobody is there to ask
+    assert cluster_now(asks_worker=False).worker == SILENT
+
+    note_round(timezone.now(), {})
+    assert cluster_now(asks_worker=False).worker == "ok"
+
+    LastRound.objects.update(began_at=timezone.now() - 2 * ROUND_LATE)
+    assert cluster_now(asks_worker=False).worker == SILENT
+
+    settings.CELERY_BROKER_URL = ""
+    assert cluster_now(asks_worker=False).troubles[0].startswith("No broker is configured")

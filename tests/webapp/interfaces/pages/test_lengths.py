@@ -35,13 +35,13 @@ VOID = {
     "source",
 }
 MOST = {
-    "overview": 170, "connect": 30, "runs": 120, "launch": 80, "run": 280, "run-samples": 40, "compare": 230,
+    "overview": 170, "connect": 30, "runs": 110, "launch": 80, "run": 210, "run-samples": 40, "compare": 220,
     "leaderboard": 150, "studies": 50, "study": 250, "new-study": 170, "planner": 190, "predictions": 60,
     "prediction": 210, "new-prediction": 120, "calibration": 50, "forecast-record": 70, "recipes": 270,
     "recipe": 110, "new-revision": 40, "shares": 60, "new-share": 50, "shared": 50, "embed": 20, "members": 60,
-    "project-settings": 160, "organisation": 40, "audit": 190, "alerts": 270, "new-alert-rule": 80,
-    "new-alert-channel": 40, "alert-preferences": 70, "notices": 40, "automation": 240, "status": 160,
-    "tokens": 80, "api-docs": 1140, "sign-in": 20, "decisions": 50, "reports": 30, "report": 60,
+    "project-settings": 160, "organisation": 40, "audit": 180, "alerts": 270, "new-alert-rule": 80,
+    "new-alert-channel": 40, "alert-preferences": 70, "notices": 40, "automation": 240, "status": 130,
+    "tokens": 80, "api-docs": 1140, "sign-in": 20, "decisions": 50, "reports": 30, "report": 50,
     "edit-report": 70, "report-history": 40, "report-links": 50, "imports": 30, "new-import": 120, "import": 80,
     "shared-report": 50, "profile": 70, "change-password": 30, "forgot-password": 20,
 }  # fmt: skip

@@ -23,7 +23,7 @@ def test_the_whisker_spans_the_interval_on_the_shared_scale():
 
     middle = sum(FULL) / 2
     assert part(svg, "span").get("d") == f"M{FULL[0]:.1f} 9H{middle:.1f}"
-    assert parse(svg).get("aria-label") == "ceiling 0.60, 90 % between 0.50 and 0.75"
+    assert parse(svg).get("aria-label") == "ceiling 0.60, 90 % 0.50 to 0.75"
 
 
 @pytest.mark.parametrize("interval", [(0.48, None), (None, None)])

@@ -44,7 +44,7 @@ def test_the_page_says_the_ceiling_in_words_without_any_script(ada, make_run):
     page = ada.get(f"/runs/{run.pk}").content.decode()
 
     assert re.search(r'data-text="forecast_ceiling.text">0\.\d+<', page)
-    assert re.search(r'data-text="forecast_ceiling.interval_text">90 % between 0\.\d+ and 0\.\d+<', page)
+    assert re.search(r'data-text="forecast_ceiling.interval_text">90 % 0\.\d+ to 0\.\d+<', page)
 
 
 def test_the_page_comes_as_its_script_would_leave_it(ada, make_run):

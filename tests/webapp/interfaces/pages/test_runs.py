@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.webapp.interfaces.pages.reading import text_of
+from webapp.record.runs.models import Run
 
 HTMX = {"HX-Request": "true"}
 PAGES = ["runs", "launch", "compare", "leaderboard", "leaderboard-csv", "recipes", "tokens"]
@@ -42,7 +43,7 @@ def test_a_row_has_the_ceiling_with_its_interval(ada, make_run):
     assert f'href="/runs/{run.pk}"' in page
     assert "ScaleRL, first try" in page
     assert "ScaleRL (tiny) rev 1" in page
-    assert re.search(r'aria-label="ceiling 0\.\d+, 90 % between 0\.\d+ and 0\.\d+"', page)
+    assert re.search(r'aria-label="ceiling 0\.\d+, 90 % 0\.\d+ to 0\.\d+"', page)
     assert 'class="spark"' in page
 
 
@@ -51,8 +52,20 @@ def test_a_ceiling_that_is_not_known_is_a_range_and_never_a_point(ada, make_run)
 
     page = ada.get("/runs").content.decode()
 
-    assert re.search(r'aria-label="ceiling not known yet, 90 % between 0\.\d+ and 0\.\d+"', page)
+    assert re.search(r'aria-label="ceiling not known yet, 90 % 0\.\d+ to 0\.\d+"', page)
     assert 'class="dot"' not in page
+
+
+def test_what_waits_says_when_it_starts(ada, make_run):
+    run, other = make_run(0), make_run(0, seed=1)
+    why = "waits for the cluster: needs 2 CPU cores, 0 free; starts in about 2 to 5 min"
+    Run.objects.filter(pk=run.pk).update(state="queued", state_reason=why)
+    Run.objects.filter(pk=other.pk).update(state="queued", state_reason="")
+
+    page = ada.get("/runs").content.decode()
+
+    assert f'title="{why}">starts in about 2 to 5 min<' in page
+    assert page.count("no forecast yet") == 1
 
 
 def test_it_refreshes_only_while_a_run_is_unfinished(ada, make_run):

@@ -42,7 +42,7 @@ def test_a_link_shows_the_chart_to_a_stranger(share, stranger):
     words = html.unescape(page.content.decode())
     assert page.status_code == 200
     assert "Where ScaleRL tops out" in words
-    assert re.search(r"Forecast ceiling 0\.\d+, 90 % between 0\.\d+ and 0\.\d+", words)
+    assert re.search(r"Forecast ceiling 0\.\d+, 90 % 0\.\d+ to 0\.\d+", words)
     assert 'id="drawing"' in words
     assert page["X-Robots-Tag"] == "noindex"
     assert not stranger.cookies

@@ -49,7 +49,7 @@ def test_what_is_not_known_has_no_line_and_says_so(make_run):  # noqa: F811
 
     assert not figure["forecast"]["ceiling"]["identified"]
     assert drawing.ceiling.height is None and not drawing.ceiling.identified
-    assert "not known yet, 90 % between" in drawing.ceiling.words
+    assert "not known yet, 90 % 0." in drawing.ceiling.words
     assert "not known yet" in drawing.sentences[0]
     assert "The tail is not known yet" in drawing.sentences[1]
 

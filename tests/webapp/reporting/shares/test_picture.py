@@ -15,7 +15,7 @@ from webapp.reporting.shares.picture import _short, colours, figure_of, png_of, 
 XS = [1.0, 2.0, 4.0, 8.0, 16.0]
 YS = [0.3, 0.4, 0.5, 0.55, 0.58]
 NOTHING_ELSE = {"points": (), "lines": (), "bands": (), "window": None}
-SENTENCE = "Ceiling 0.610, 90 % between 0.596 and 0.627."
+SENTENCE = "Ceiling 0.610, 90 % 0.596 to 0.627."
 MISSING = "The device-hours of 8 of 21 evaluations are not known."
 
 
@@ -26,7 +26,7 @@ def example(**changes) -> Drawing:
         "bands": (Band(XS, [y - 0.02 for y in YS], [y + 0.02 for y in YS], 0),),
         "lines": (Line(XS[:3], YS[:3], 0, "solid"), Line(XS[2:], YS[2:], 0, "dashed")),
         "points": (Points(XS, YS, 0, "fitted", "fitted"),),
-        "ceiling": Ceiling(0.61, True, "ceiling 0.610, 90 % between 0.596 and 0.627"),
+        "ceiling": Ceiling(0.61, True, "ceiling 0.610, 90 % 0.596 to 0.627"),
         "window": (1.0, 4.0), "legend": (), "sentences": (SENTENCE,),
     }  # fmt: skip
     return Drawing(**(values | changes))
@@ -123,8 +123,8 @@ def test_values_that_are_not_known_are_gaps():
 
 
 def test_a_ceiling_is_said_with_its_interval():
-    assert "ceiling 0.610, 90 % between 0.596 and 0.627" in words_of(example())
-    open_end = Ceiling(None, False, "forecast ceiling not known yet, 90 % between 0.50 and 0.90")
+    assert "ceiling 0.610, 90 % 0.596 to 0.627" in words_of(example())
+    open_end = Ceiling(None, False, "forecast ceiling not known yet, 90 % 0.50 to 0.90")
     assert open_end.words in words_of(example(ceiling=open_end, **NOTHING_ELSE))
 
 
@@ -164,7 +164,7 @@ def test_nothing_to_draw_is_a_picture_too(scale):
 
 
 def twelve(label: str) -> Drawing:
-    keys = tuple(Key(label, "0.610, 90 % between 0.596 and 0.627", i, i > 6) for i in range(12))
+    keys = tuple(Key(label, "0.610, 90 % 0.596 to 0.627", i, i > 6) for i in range(12))
     points = tuple(Points(XS, [y - 0.02 * i for y in YS], i, "fitted", "") for i in range(12))
     return example(legend=keys, points=points, ceiling=None)
 
@@ -179,7 +179,7 @@ def test_twelve_curves_and_endless_names_stay_within():
 
 def test_of_many_curves_some_are_named_and_the_rest_counted():
     assert "and 7 more" in words_of(twelve("run"), "Twelve")
-    assert words_of(twelve("run")).count("run: 0.610, 90 % between 0.596 and 0.627") == 12
+    assert words_of(twelve("run")).count("run: 0.610, 90 % 0.596 to 0.627") == 12
 
 
 def test_a_claim_stands_at_its_target_with_what_came():

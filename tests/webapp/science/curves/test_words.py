@@ -76,7 +76,7 @@ def test_an_amount_with_its_unit(key, value, text):
 def test_an_open_interval_is_one_sided():
     assert words.between((0.48, None), 0.9) == "90 % at least 0.480"
     assert words.between((None, 0.7), 0.9) == "90 % at most 0.700"
-    assert words.between((0.596, 0.627), 0.9) == "90 % between 0.60 and 0.63"
+    assert words.between((0.596, 0.627), 0.9) == "90 % 0.60 to 0.63"
 
 
 def test_count_knows_the_plural():

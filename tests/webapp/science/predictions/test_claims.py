@@ -16,13 +16,13 @@ from webapp.science.predictions.claims import Claim
     ("claim", "words"),
     [
         (Claim("pass_rate", 3600.0, Question(), 0.583, 0.56, 0.61),
-         "pass rate 0.583 at 3,600 device-hours, 90 % between 0.560 and 0.610"),
+         "pass rate 0.583 at 3,600 device-hours, 90 % 0.560 to 0.610"),
         (Claim("ceiling", 3600.0, Question(level=0.5), 0.61, 0.6, 0.62),
-         "ceiling 0.610, 50 % between 0.600 and 0.620, judged at 3,600 device-hours"),
+         "ceiling 0.610, 50 % 0.600 to 0.620, judged at 3,600 device-hours"),
         (Claim("passes", 10.0, rival=Run(name="GRPO", seed=3), probability=0.8),
          "passes GRPO, seed 3 by 10.0 device-hours, with probability 0.8"),
         (Claim("pass_rate", 5e9, Question("tokens", metric="eval/code/pass_rate"), 0.5, 0.4, 0.6),
-         "pass rate on code 0.50 at 5.00e9 tokens, 90 % between 0.40 and 0.60"),
+         "pass rate on code 0.50 at 5.00e9 tokens, 90 % 0.40 to 0.60"),
     ],
 )  # fmt: skip
 def test_a_statement_says_all_of_it(claim, words):

@@ -28,13 +28,13 @@ from webapp.base.formats import strange
 from webapp.interfaces.api import health
 from webapp.interfaces.pages.launching.specs import Config, by_path, sections
 from webapp.interfaces.pages.marks import duration
-from webapp.record.health.models import ClusterSeen
+from webapp.record.health.models import ClusterSeen, LastRound
 from webapp.record.recipes.selectors import parameters_of
 from webapp.record.recipes.services import check_model_place, misplaced
 from webapp.record.runs.bounds import check_budget
 from webapp.record.runs.pace import Pace, Range
 from webapp.record.runs.places import Prospect
-from webapp.reporting.troubles import CLUSTER_OLD
+from webapp.reporting.troubles import CLUSTER_OLD, ROUND_LATE
 from webapp.science.curves import words
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on
@@ -170,9 +170,9 @@ def _remembered(recipe: Recipe) -> tuple[str, str] | None:
     return known[0]
 
 
-NOT_SEEN, REFUSES, OLD = "not seen", "refuses", "old"
+NOT_SEEN, REFUSES, OLD, SILENT = "not seen", "refuses", "old", "does not answer"
 RAY_TROUBLES = {
-    health.NOT_CONFIGURED: "No Ray cluster is known: launched runs wait until there is one (make up starts one here).",
+    health.NOT_CONFIGURED: "No Ray cluster is known: launched runs wait (make up starts one).",
     NOT_SEEN: "What the cluster has is not known: no worker has seen it yet.",
     REFUSES: "Ray does not tell the worker how its nodes are: launched runs wait.",
     OLD: "No worker has asked Ray lately how its nodes are.",
@@ -210,14 +210,15 @@ class Cluster:
 
 def _worker_trouble(answer: str) -> str:
     if answer == health.NOT_CONFIGURED:
-        return "No broker is configured, so no worker hands runs to Ray: launched runs wait until one does."
+        return "No broker is configured: launched runs wait."
     return "The worker does not answer: launched runs wait, and curves are not refitted, until it is back."
 
 
-def cluster_now() -> Cluster:
-    """One query, and at most a second for the worker; its answer holds for the next CACHED_SECONDS."""
+def cluster_now(*, asks_worker: bool = True) -> Cluster:
+    """One query, and at most a second for the worker; its answer holds for the next CACHED_SECONDS. Where it is not
+    asked, a second query."""
     seen = ClusterSeen.objects.first()
-    worker, ray = _worker(), _ray(seen)
+    worker, ray = _worker() if asks_worker else _worker_noted(), _ray(seen)
     if seen is None or seen.seen_at is None:
         return Cluster(worker, ray)
     alive = [node for node in seen.nodes if node["alive"]]
@@ -233,6 +234,14 @@ def _worker() -> str:
         known = health.worker()
         cache.set(key, known, CACHED_SECONDS)
     return known
+
+
+def _worker_noted() -> str:
+    """Without asking: by the newest round of reconciliation."""
+    if not settings.CELERY_BROKER_URL:
+        return health.NOT_CONFIGURED
+    last = LastRound.objects.first()
+    return health.OK if last is not None and last.age(timezone.now()) <= ROUND_LATE else SILENT
 
 
 def _ray(seen: ClusterSeen | None) -> str:

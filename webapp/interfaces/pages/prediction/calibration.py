@@ -58,7 +58,7 @@ def headline(row: Row) -> str:
         return "No interval is judged yet."
     share = f"{row.inside} of {words.count(row.n, 'interval')} held what came"
     claimed = f"where {words.share_text(row.claimed)} was claimed"
-    between = f"90 % between {words.share_text(row.lo)} and {words.share_text(row.hi)}"
+    between = f"90 % {words.share_text(row.lo)} to {words.share_text(row.hi)}"
     return f"{share} ({words.share_text(row.observed)}, {between}), {claimed}: {verdict(row)}."
 
 

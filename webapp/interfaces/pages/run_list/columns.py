@@ -21,7 +21,7 @@ from webapp.interfaces.pages.templatetags.headroom import age, pill, span
 from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path
 from webapp.record.runs.filtering.parsing import Comparison, Value, to_text
 from webapp.record.runs.ingest import spent_hours, summary_of
-from webapp.record.runs.models import Run
+from webapp.record.runs.models import Run, State
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import active_alarms
 from webapp.science.curves import ahead, words
@@ -191,6 +191,10 @@ def used_cell(row: Row, scale: Scale) -> SafeString | str:
 
 
 def whisker_cell(row: Row, scale: Scale) -> SafeString:
+    """The ceiling; of what waits, when it starts, and under it for what it waits."""
+    if row.ceiling is None and row.run.state == State.QUEUED and row.run.state_reason:
+        *_, starts = row.run.state_reason.split("; ")
+        return format_html('<span class="small muted" title="{}">{}</span>', row.run.state_reason, starts)
     if row.ceiling is None:
         return NO_FORECAST_YET if row.spent is not None else NO_HOURS
     return marks.whisker(row.ceiling, scale)

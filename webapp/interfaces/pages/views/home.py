@@ -148,7 +148,8 @@ def status(request: HttpRequest) -> HttpResponse:
 def overview(request: HttpRequest) -> HttpResponse:
     """The page; for htmx the parts whose digest is not in `seen`, or 204 where there are none.
 
-    The worker is asked by the fragment alone: the page does not wait for it.
+    The worker is asked by the fragment alone: the page does not wait for it, and says what was noted down of it, so
+    that nothing moves when the fragment comes.
     """
     project = current_project(request)
     said = overview_of(project)
@@ -156,7 +157,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     said |= {"reviews": reviews[:MOST], "more_reviews": len(reviews) > MOST}
     is_fragment = wants_fragment(request)
     said["may"] = may_of(request)
-    said["troubles"] = cluster_now().troubles if is_fragment else []
+    said["troubles"] = cluster_now(asks_worker=is_fragment).troubles
     parts = {name: _part(name, said) for name in ("health", *PARTS)}
     digests = {name: _digest(name + html) for name, html in parts.items()}
     context: dict[str, Any] = said | {"parts": parts, "seen": ",".join(digests.values())}

@@ -31,7 +31,6 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Attempt, Dispatch, Run, State, submission_id_of
 from webapp.record.runs.states import DISPATCH, Move, move_many
 
-MOST_NAMED = 2
 UNITS = {"GPU": ("GPU", "GPUs"), "CPU": ("CPU core", "CPU cores")}
 # Minutes that a time is rounded to, so that the line is not another one at each look.
 RUNGS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 7200, 10080)
@@ -106,15 +105,15 @@ def _amount(name: str, amount: float) -> str:
 
 
 def _behind(run: Queued, before: Sequence[tuple[int, str]], what: str = "") -> str:
-    """Names are told of runs of its own project alone."""
+    """Names are told of runs of its own project alone: of both of two, or of the first of more."""
     if not before:
         return ""
-    own = [name for project, name in before if project == run.project][:MOST_NAMED]
+    own = [name for project, name in before if project == run.project][: 2 if len(before) == 2 else 1]
     others = len(before) - len(own)
     count = f"{len(before)} run{'' if len(before) == 1 else 's'}{what}"
     if not own:
         return f"behind {count} of other projects"
-    return f"behind {count}: {', '.join(own)}{f' and {others} more' if others else ''}"
+    return f"behind {count}: {' and '.join([*own, *([f'{others} more'] if others else [])])}"
 
 
 def when(starts: Span | None) -> str:

@@ -245,8 +245,12 @@ def _ceilings(names: Sequence[str], found: Compared, first: int, second: int) ->
         return ""
     if not gap.real:
         return f"; their forecast ceilings cannot be told apart ({_signed(gap)})"
-    higher = names[first if gap.value > 0 else second]
-    return f"; the forecast ceiling of {higher} is the higher one ({_signed(gap)})"
+    is_first = gap.value > 0
+    if is_first and _gap(found.here, first, second).real:  # the sentence is about the first
+        return f"; its forecast ceiling is the higher one, too ({_signed(gap)})"
+    return (
+        f"; the forecast ceiling of {names[first if is_first else second]} is the higher one ({_signed(gap)})"
+    )
 
 
 def _reaches(name: str, found: Compared, index: int, x: str) -> str:

@@ -21,7 +21,7 @@ def test_a_changed_claim_says_what_changed_and_nothing_else(user, half_run, clai
     found = {one.what: one.now for one in differences(claim, changed)}
 
     assert set(found) == {"Claimed", "Interval"}
-    assert found["Interval"] == "90 % between 0.50 and 0.70"
+    assert found["Interval"] == "90 % 0.50 to 0.70"
 
 
 def test_how_far_is_measured_from_what_was_known(user, half_run):

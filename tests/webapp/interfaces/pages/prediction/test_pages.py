@@ -121,7 +121,7 @@ def test_the_preview_follows_the_target_until_the_numbers_are_ones_own(ada, form
     other = text_of(ada.get("/predictions/new/proposal", passes, headers=HTMX))
 
     assert f'name="value" value="{own.value:.4g}"' in followed
-    assert "50 % between" in followed
+    assert "50 % 0." in followed
     assert 'id="claim-values"' not in kept  # nothing is swapped under the hands
     assert "Use those of the forecast" in kept
     assert 'name="probability"' in other  # another statement has other fields

@@ -31,7 +31,8 @@ def test_others_say_who_is_before_them_and_name_runs_of_their_own_project_alone(
     lines = said([*queue, foreign], shares={2: Share(used=99.0)})
 
     assert "; behind 1 run: a; " in lines["b"]
-    assert "; behind 3 runs: a, b and 1 more; " in lines["d"]
+    assert "; behind 2 runs: a and b; " in lines["c"]
+    assert "; behind 3 runs: a and 2 more; " in lines["d"]
     assert "; behind 4 runs of other projects; " in lines["e"]
     assert lines["d"].endswith("; starts in 20 min at the earliest")
 
@@ -50,7 +51,7 @@ def test_a_full_project_and_an_unknown_cluster():
     at_work = [working("now", BOTH, left=hours(0.4, 0.6)), working("other", left=hours(2.0))]
     names = ((1, "the first"), (2, "theirs"), (1, "the second"))
     assert said([queued("full")], at_work, shares=shares, working=names)["full"] == (
-        "waits for a place in its project: 2 of 2 at work; behind 2 runs at work: the first, the second; "
+        "waits for a place in its project: 2 of 2 at work; behind 2 runs at work: the first and the second; "
         "starts in 20 min at the earliest"
     )
     starting = [working("now", has_begun=False)]

@@ -77,6 +77,13 @@ def test_another_may_have_the_higher_ceiling() -> None:
     assert said.endswith("; the forecast ceiling of B is the higher one (95 % −0.10 to −0.06).")
 
 
+def test_of_a_pair_the_better_one_is_named_once() -> None:
+    said = standing.pair(["A", "B"], of([flat(0.7, ceiling=0.8)], [flat(0.6, ceiling=0.72)]), 1, 0)
+
+    assert said.startswith("A is better than B at 8.00 device-hours, by 0.10")
+    assert "; its forecast ceiling is the higher one, too (95 % +0.0" in said
+
+
 def test_a_pair_within_what_seeds_differ_by_is_not_told_apart() -> None:
     said = standing.pair(["A", "B"], of([flat(0.70)], [flat(0.71)], between=CORPUS), 0, 1)
 

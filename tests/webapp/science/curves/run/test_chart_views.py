@@ -51,7 +51,7 @@ def test_points_where_f_is_not_defined_are_counted_in_words(fitted):
 
     assert len(view["points"]["x"]) + view["undefined"] == len(curve.x)
     assert (f"{view['undefined']} evaluation" in view["sentence"]) == (view["undefined"] > 0)
-    assert "slope B = " in view["sentence"] and "90 % between" in view["sentence"]
+    assert "slope B = " in view["sentence"] and "90 % " in view["sentence"]
 
 
 def test_the_gain_is_the_derivative_of_the_curve_inside_its_interval(fitted):

@@ -79,7 +79,7 @@ def test_an_unknown_tail_says_what_compute_would_settle_it(make_run):
 
     forecast = figure["forecast"]
     assert forecast["status"] == "not_identified" and forecast["ceiling"]["value"] is None
-    assert forecast["ceiling"]["interval_text"].startswith("90 % between 0.")
+    assert forecast["ceiling"]["interval_text"].startswith("90 % 0.")
     assert forecast["sentence"].startswith("The tail is not known yet")
     assert forecast["settles_at"] is None or 1.2 < forecast["settles_at"] < 24.0
     assert "would settle it." in forecast["sentence"]

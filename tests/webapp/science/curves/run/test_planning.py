@@ -38,7 +38,7 @@ def test_the_target_is_that_of_the_cell_above_the_chart(make_run):
     cell = run_figure(run, goal=goal)["target"]
 
     assert said["reach"] == f"{cell['title']}: {cell['value_text']}; {cell['sentence']}."
-    assert said["reach"].startswith("To reach 0.55: ") and "90 % between" in said["reach"]
+    assert said["reach"].startswith("To reach 0.55: ") and "90 % " in said["reach"]
 
 
 def test_a_target_above_the_ceiling_is_never_reached(asked):
@@ -128,14 +128,14 @@ def test_a_rate_needs_no_known_ceiling(make_run):
     target = run_figure(make_run(to=1.0), goal=Goal(0.5, "rate"))["target"]
 
     assert target["value_text"].endswith(" h")
-    assert target["sentence"].startswith("90 % between ")
+    assert target["sentence"].startswith("90 % ")
 
 
 def test_the_sentence_to_paste_has_every_parameter_with_its_interval(make_run):
     figure = run_figure(make_run())
 
     assert figure["summary"].startswith(
-        f"ScaleRL, seed 0: forecast ceiling {figure['forecast']['ceiling']['text']}, 90 % between "
+        f"ScaleRL, seed 0: forecast ceiling {figure['forecast']['ceiling']['text']}, 90 % "
     )
     for row in figure["fit"]["rows"][1:3]:
         assert f"{row['value_text']} ({row['interval_text']})" in figure["summary"]
