@@ -4,6 +4,7 @@ Text from models as a page shows it: nothing in it acts on the page. Templates e
 those that turn the direction of writing become visible, the thinking is told from the answer, and two are compared.
 """
 
+import json
 import math
 import re
 import unicodedata
@@ -39,6 +40,7 @@ _KEPT = "\n\t"
 _STATED = re.compile(r"(?:\n####\s*|\b(?:final )?answer(?: is\b|:)+\s*)([^\n]{1,200})\s*$", re.IGNORECASE)
 Context = dict[str, Any]
 A_PAGE = 20  # responses
+MOST_OTHERS, MOST_OF_A_WORD = 12, 80  # columns, characters
 MOST_OF_A_QUERY = 200  # characters of a text that is looked for
 FLAG_WORDS = {
     "correct": "correct",
@@ -170,6 +172,16 @@ class Response:
         row = self.row
         said = [FLAG_WORDS[name] for name in ("truncated", "interrupted") if row[name]]
         return [*said, f"{row['forced']} forced tokens"] if row["forced"] else said
+
+    @property
+    def others(self) -> list[tuple[str, str]]:
+        """Columns that only this table has, as far as a line has room: reward functions of TRL, metadata."""
+        try:
+            found = json.loads(self.row["extra"] or "{}")
+        except ValueError:  # cut, since there was too much
+            return []
+        said = [(harmless(name), harmless(str(value))) for name, value in found.items() if name != "step"]
+        return [(name[:MOST_OF_A_WORD], value[:MOST_OF_A_WORD]) for name, value in said[:MOST_OTHERS]]
 
     @property
     def kept(self) -> int:

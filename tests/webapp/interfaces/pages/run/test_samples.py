@@ -181,6 +181,18 @@ def test_of_a_table_of_others_nothing_is_said_that_it_does_not_tell(ada, user, p
     assert "No text." in page and "<span>not in the loss</span>" not in page
 
 
+def test_other_columns_of_a_table_are_shown(ada, user, project):
+    run = tracked_run(user=user, project=project)
+    of_trl = {"prompt": "1 + 1 =", "completion": "2", "accuracy_reward": 1.0, "length_reward": 0.25, "step": 10}
+    put(run, 10, [of_trl | {EVIL: "x" * 500}, of_trl | {"note": "y" * 60_000}], kind="train")
+
+    page = page_of(ada, run)
+
+    assert page.count("<span>accuracy_reward <strong>1.0</strong></span>") == 1  # the other row has too much
+    assert "<span>length_reward <strong>0.25</strong></span>" in page and "<span>step" not in page
+    assert f"<strong>{'x' * 80}</strong>" in page and "<script>alert" not in page
+
+
 def test_a_file_that_is_gone_is_said_and_the_history_stays(ada, make_run, settings):
     run = make_run(0)
     put(run, 10, [row("a", "x", True)])
