@@ -183,7 +183,13 @@ def test_of_a_table_of_others_nothing_is_said_that_it_does_not_tell(ada, user, p
 
 def test_other_columns_of_a_table_are_shown(ada, user, project):
     run = tracked_run(user=user, project=project)
-    of_trl = {"prompt": "1 + 1 =", "completion": "2", "accuracy_reward": 1.0, "length_reward": 0.25, "step": 10}
+    of_trl = {
+        "prompt": "1 + 1 =",
+        "completion": "2",
+        "accuracy_reward": 1.0,
+        "length_reward": 0.25,
+        "step": 10,
+    }
     put(run, 10, [of_trl | {EVIL: "x" * 500}, of_trl | {"note": "y" * 60_000}], kind="train")
 
     page = page_of(ada, run)
