@@ -69,15 +69,18 @@ def are_samples(columns: Iterable[Any]) -> bool:
 def rows_of(rows: Any) -> Iterator[Mapping[str, Any]]:
     """Of an iterable of mappings, a mapping of columns, a data frame, or an object with `columns` and `data`.
 
-    Raises TypeError for anything else.
+    Raises TypeError for anything else, and ValueError for columns of different lengths.
     """
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
         rows = rows.to_dict("records")
     elif hasattr(rows, "columns") and hasattr(rows, "data"):
         rows = [dict(zip(map(str, rows.columns), row, strict=False)) for row in rows.data]
     elif isinstance(rows, Mapping):
-        names = list(rows)
-        rows = [dict(zip(names, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+        columns = {name: list(values) for name, values in rows.items()}
+        if len({len(values) for values in columns.values()}) > 1:
+            said = ", ".join(f"{name} has {len(values)}" for name, values in columns.items())
+            raise ValueError(f"columns of samples are of one length: {said}")
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     for row in rows:
         if not isinstance(row, Mapping):
             raise TypeError(f"a row of samples is a mapping, not a {type(row).__name__}")

@@ -53,6 +53,10 @@ def make_benchmark(
     takes the place of the hub. TaskError where the name or an option is wrong, or the data are missing: it names the
     folder and what belongs there.
     """
+    if name.startswith(PREFIX):
+        raise TaskError(
+            f"{name} is for `evaluate` alone: lm-evaluation-harness measures checkpoints that are written"
+        )
     if name not in BENCHMARKS and name not in task_names():
         known = ", ".join([*BENCHMARKS, *task_names()])
         raise TaskError(f"no benchmark named {name!r}; there are: {known}")

@@ -208,7 +208,7 @@ async def _groups(recipe: Recipe, folder: Path, benchmark: Benchmark, k: int) ->
     engine = make_engine(recipe.model_dump(mode="json"), str(folder), recipe.resources.cpus_per_generator)
     rollouts = Rollouts(recipe, benchmark.task, codec, engine, Verification())
     try:
-        prompts = usable_held_out(benchmark.prompts, rollouts)
+        prompts = usable_held_out(benchmark.prompts, rollouts, f"prompts of the benchmark {benchmark.name}")
         return await sampled(rollouts, prompts, k, recipe.eval.temperature, benchmark.name)
     finally:
         await rollouts.aclose()

@@ -143,7 +143,7 @@ def _value(name: str, value: Any) -> Any:
         return None
     if kind is float:
         return float(value)
-    return int(value) if abs(value) <= _WHOLE else None
+    return int(value) if 0 <= value <= _WHOLE else None  # each counts something
 
 
 def _text(value: Any) -> str:

@@ -45,11 +45,13 @@ def usable_training(prompts: Sequence[Prompt], rollouts: Rollouts) -> tuple[list
     return usable, {"data/prompts_left_out": float(left_out)}
 
 
-def usable_held_out(prompts: Sequence[Prompt], rollouts: Rollouts) -> Sequence[Prompt]:
+def usable_held_out(
+    prompts: Sequence[Prompt], rollouts: Rollouts, what: str = "held-out prompts"
+) -> Sequence[Prompt]:
     """All of them, or ValueError: an evaluation of fewer prompts could not be compared with other runs."""
     usable, reason = _usable(prompts, rollouts)
     if len(usable) < len(prompts):
-        raise ValueError(f"{len(prompts) - len(usable)} held-out prompts cannot be used: {reason}")
+        raise ValueError(f"{len(prompts) - len(usable)} {what} cannot be used: {reason}")
     return prompts
 
 

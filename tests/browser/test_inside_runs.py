@@ -45,7 +45,7 @@ def chosen(make_run):
                 else 1 + rng.random() + (30 if i == 80 else 0),
                 "train/response_length": 300 + i * (2 + number) + rng.gauss(0, 20),
             }
-            | ({"train/kl": 0.01 * rng.random()} if number == 1 else {})
+            | ({"train/kl": 1e-5 * (1 + rng.random())} if number == 1 else {})
             for i in range(120)
         ]
         store(run, rows)
@@ -208,6 +208,7 @@ def test_settings_against_what_came(page, chosen):
     page.locator("select[name=sy]").select_option("train/kl")
     expect(page.locator("#scatter-words")).to_contain_text("1 run: train/kl, newest over")
     expect(page.get_by_role("columnheader", name="train/kl, newest")).to_be_visible()
+    expect(page.locator("#parallel g.axis").last.locator(".tick")).to_have_text(re.compile(r"^1\.\d+e-5$"))
 
 
 def test_machines_by_node_and_part(page, make_run):

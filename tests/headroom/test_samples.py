@@ -102,6 +102,8 @@ def test_columns_tables_and_names_of_other_trainers() -> None:
         {"prompt": "a", "response": "b", "output": "c"}
     ]
     assert are_samples(Table.columns) and not are_samples(["prompt", "loss"])
+    with pytest.raises(ValueError, match="of one length: prompt has 2, output has 1"):
+        list(rows_of({"prompt": ["a", "b"], "output": ["c"]}))
 
 
 def test_numbers_that_json_has_no_word_for_are_unknown(begin: Begin, server: FakeServer) -> None:

@@ -97,6 +97,12 @@ def test_what_is_no_number_is_unknown(value: Any) -> None:
     assert prepare([a_row(reward=value)]).rows[0]["reward"] is None
 
 
+def test_a_count_below_zero_is_unknown() -> None:
+    (row,) = prepare([a_row(reward=-1, tokens=-3)]).rows
+
+    assert (row["reward"], row["tokens"]) == (-1.0, None)
+
+
 def test_texts_that_no_file_or_database_takes_are_made_to_fit(tmp_path: Path) -> None:
     path = write(tmp_path, "eval", 0, prepare([a_row(response="a\ud800b\0c", prompt_id="\0")]).rows)
 

@@ -28,7 +28,7 @@ class Benchmarks:
         self._rollouts = {name: attempt.rollouts(one.task) for name, one in self._taken.items()}
         self._contamination: dict[str, float] = {}
         for name, one in self._taken.items():
-            usable_held_out(one.prompts, self._rollouts[name])
+            usable_held_out(one.prompts, self._rollouts[name], f"prompts of the benchmark {name}")
             check_verifiers(one.task, attempt.recipe, one.prompts)
             self._contamination[name] = contamination(one.prompts, training)
 

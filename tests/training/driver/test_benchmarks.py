@@ -74,6 +74,7 @@ def test_a_resume_takes_what_is_open_alone(recipe: Recipe, tmp_path: Path, stopp
     ("downstream", "reason"),
     [
         ([{"task": "chess"}], "no benchmark named 'chess'"),
+        ([{"task": "lm_eval/arc_easy"}], "lm_eval/arc_easy is for `evaluate` alone"),
         ([{"task": "math", "options": {"path": "gone.jsonl"}}], "data/gone.jsonl: no such file"),
         ([{"task": "gsm8k"}, {"task": "gsm8k"}], "downstream names a task twice"),
         ([{"task": "gsm8k", "every_steps": 3}], "must be a multiple of eval.every_steps"),
@@ -85,3 +86,11 @@ def test_what_cannot_be_taken_is_refused_before_the_run(
     with pytest.raises(RecipeError, match=reason) as refused:
         check_runnable(change(recipe, eval__downstream=downstream))
     assert refused.value.field in ("eval", "eval.downstream")
+
+
+def test_a_prompt_that_does_not_fit_is_said_with_its_benchmark(recipe: Recipe, tmp_path: Path) -> None:
+    long = {"task": "countdown", "options": {"held_out_pool": 3, "train_prompts": 20}}
+    with pytest.raises(ValueError, match="3 prompts of the benchmark countdown cannot be used"):
+        Setup(
+            change(recipe, eval__downstream=[long]), tmp_path, engine=HashGenerator(), trainer=HashTrainer()
+        )

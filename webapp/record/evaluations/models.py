@@ -1,5 +1,6 @@
 """Checkpoints measured on benchmarks, each by a job of its own."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -60,15 +61,15 @@ class Evaluation(models.Model):
 
     @property
     def label(self) -> str:
-        """What is measured, and how far that differs from all prompts once."""
-        said = [f"{name}={_short(value)}" for name, value in self.options.items()]
-        said += [f"k={self.k}"] if self.k > 1 else []
-        said += [f"first {self.limit}"] if self.limit else []
-        return ", ".join([self.task, *said])
+        return label_of(self.task, self.options, self.k, self.limit)
 
 
-def _short(value: Any) -> str:
-    return str(value)[:40]
+def label_of(task: str, options: Mapping[str, Any], k: int, limit: int = 0) -> str:
+    """What is measured, and how far that differs from all prompts once."""
+    said = [f"{name}={str(value)[:40]}" for name, value in sorted(options.items())]
+    said += [f"k={k}"] if k > 1 else []
+    said += [f"first {limit}"] if limit else []
+    return ", ".join([task, *said])
 
 
 _AT_WORK = models.Q(state__in=(Evaluation.State.RUNNING, Evaluation.State.STOPPING))

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 
 from webapp.identity.accounts.models import Project
-from webapp.record.evaluations.models import OPEN, Evaluation
+from webapp.record.evaluations.models import OPEN, Evaluation, label_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import PASS_RATE
 
@@ -80,13 +80,22 @@ def _recorded(run: Run) -> dict[str, dict[int, Score]]:
     with connection.cursor() as cursor:
         cursor.execute(_RECORDED, [run.pk])
         rows = cursor.fetchall()
+    labels = _labels(run)
     points = {(metric.removeprefix(PREFIX), step): tuple(point) for metric, step, *point in rows}
     found: dict[str, dict[int, Score]] = {}
     for (name, step), (value, stderr) in points.items():
         if not name.endswith(tuple(f"_{suffix}" for suffix in SUFFIXES)):
             said = {suffix: points.get((f"{name}_{suffix}", step), (None,))[0] for suffix in SUFFIXES}
-            found.setdefault(name, {})[step] = Score(value, stderr, **said)
+            found.setdefault(labels.get(name, name), {})[step] = Score(value, stderr, **said)
     return found
+
+
+def _labels(run: Run) -> dict[str, str]:
+    """Benchmark of the recipe -> its column: with its options and k, as of one that was asked for."""
+    if run.origin != Run.Origin.LAUNCHED:
+        return {}
+    asked = run.config.get("eval", {}).get("downstream", [])
+    return {one["task"]: label_of(one["task"], one["options"], one["k"]) for one in asked}
 
 
 def _held_out(run: Run, steps: list[int]) -> dict[int, Score]:

@@ -125,3 +125,24 @@ def test_the_matrix_has_both_kinds_beside_the_held_out_pass_rate(run):
     assert (first.value, first.stderr, first.contamination, first.seen) == (0.1, 0.02, 0.25, "25.0 %")
     assert last.held_out.value == evaluated.metrics["eval/pass_rate"] and last.scores["aime24"].value == 0
     assert by_step[4].scores[asked.label].stderr == 0.1
+
+
+def test_a_benchmark_of_the_recipe_and_another_of_that_task_are_two_columns(run):
+    asked = {"task": "arithmetic", "options": {"max_digits": 3, "held_out_pool": 5}, "k": 2}
+    run.config["eval"]["downstream"] = [asked | {"every_steps": None}]
+    run.save()
+    measured(run, 900, 2, arithmetic=0.9)
+    for k, value in ((1, 0.1), (2, 0.8)):
+        found, _ = ask(run, step=4, **asked | {"k": k})
+        Evaluation.objects.filter(pk=found.pk).update(state="succeeded", result={"pass_rate": value})
+
+    matrix = matrix_of(run)
+
+    same, other = (
+        "arithmetic, held_out_pool=5, max_digits=3, k=2",
+        "arithmetic, held_out_pool=5, max_digits=3",
+    )
+    assert {row.step: {name: score.value for name, score in row.scores.items()} for row in matrix.rows} == {
+        2: {same: 0.9},
+        4: {same: 0.8, other: 0.1},
+    }

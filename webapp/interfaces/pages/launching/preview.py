@@ -69,9 +69,9 @@ class Checked:
 
 
 def as_sentence(text: str) -> str:
-    """With a capital and a full stop; names of settings keep their small letter."""
+    """With a capital and a full stop; names of settings and repositories keep their small letter."""
     first = text.split(" ", 1)[0]
-    is_name = "_" in first or "." in first.rstrip(".,:")
+    is_name = "_" in first or "/" in first or "." in first.rstrip(".,:")
     start = text[:1] if is_name else text[:1].upper()
     return f"{start}{text[1:]}".rstrip(".") + "."
 

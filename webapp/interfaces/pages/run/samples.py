@@ -4,6 +4,7 @@ Text from models as a page shows it: nothing in it acts on the page. Templates e
 those that turn the direction of writing become visible, the thinking is told from the answer, and two are compared.
 """
 
+import json
 import math
 import re
 import unicodedata
@@ -13,7 +14,6 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from django.http import QueryDict
-from django.shortcuts import get_object_or_404
 
 from training.samples import FLAGS, MOST_STEP, Wanted
 from training.verifiers.text import BEGIN_THINK, END_THINK, last_boxed
@@ -40,6 +40,7 @@ _KEPT = "\n\t"
 _STATED = re.compile(r"(?:\n####\s*|\b(?:final )?answer(?: is\b|:)+\s*)([^\n]{1,200})\s*$", re.IGNORECASE)
 Context = dict[str, Any]
 A_PAGE = 20  # responses
+MOST_OTHERS, MOST_OF_A_WORD = 12, 80  # columns, characters
 MOST_OF_A_QUERY = 200  # characters of a text that is looked for
 FLAG_WORDS = {
     "correct": "correct",
@@ -87,13 +88,10 @@ class Shown:
     """A response: its thinking, folded, and the parts of its answer. `cut`: characters that are not shown here."""
 
     thinking: str
+    thinking_words: int  # of all of it
     is_open: bool  # the thinking never ended: there is no answer
     answer: Sequence[Part]
     cut: int
-
-    @property
-    def thinking_words(self) -> int:
-        return len(self.thinking.split())
 
 
 def shown(response: str, *, most: int | None = MOST_SHOWN) -> Shown:
@@ -103,11 +101,11 @@ def shown(response: str, *, most: int | None = MOST_SHOWN) -> Shown:
     thinking, answer = (response, "") if is_open else (before, after)
     thinking = thinking.replace(BEGIN_THINK, "", 1).strip("\n")
     answer = answer.strip("\n")
-    left = 0
+    words, left = len(thinking.split()), 0
     if most is not None:
         left = max(0, len(thinking) - most) + max(0, len(answer) - most)
         thinking, answer = thinking[:most], answer[-most:]
-    return Shown(harmless(thinking), is_open, _with_final(answer), left)
+    return Shown(harmless(thinking), words, is_open, _with_final(answer), left)
 
 
 def _with_final(answer: str) -> list[Part]:
@@ -174,6 +172,16 @@ class Response:
         row = self.row
         said = [FLAG_WORDS[name] for name in ("truncated", "interrupted") if row[name]]
         return [*said, f"{row['forced']} forced tokens"] if row["forced"] else said
+
+    @property
+    def others(self) -> list[tuple[str, str]]:
+        """Columns that only this table has, as far as a line has room: reward functions of TRL, metadata."""
+        try:
+            found = json.loads(self.row["extra"] or "{}")
+        except ValueError:  # cut, since there was too much
+            return []
+        said = [(harmless(name), harmless(str(value))) for name, value in found.items() if name != "step"]
+        return [(name[:MOST_OF_A_WORD], value[:MOST_OF_A_WORD]) for name, value in said[:MOST_OTHERS]]
 
     @property
     def kept(self) -> int:
@@ -248,7 +256,7 @@ def samples_context(run: Run, query: QueryDict) -> Context:
     context: Context = {
         "run": run, "asked": asked, "kinds": {kind: TITLES[kind] for kind in kinds}, "flags": FLAG_WORDS,
         "problems": list(asked.problems),
-        "kept": [(name, value) for name in ("kind", "step", "prompt") if (value := query.get(name))],
+        "kept": [(name, value) for name in ("q", *NUMBERS, "flag") for value in query.getlist(name) if value],
     }  # fmt: skip
     if not files:
         return context
@@ -260,16 +268,19 @@ def samples_context(run: Run, query: QueryDict) -> Context:
             f"There are no samples of step {asked.step}; these are of step {file.step}."
         )
     context |= {"kind": kind, "files": own, "file": file} | _neighbours(own, file)
-    first = A_PAGE * (asked.page - 1)
+    page = asked.page
     try:
-        rows, total = rows_of(file, asked.wanted, first=first, most=A_PAGE)
+        rows, total = rows_of(file, asked.wanted, first=A_PAGE * (page - 1), most=A_PAGE)
+        if not rows and total:  # beyond the last page
+            page = math.ceil(total / A_PAGE)
+            rows, _ = rows_of(file, asked.wanted, first=A_PAGE * (page - 1), most=A_PAGE)
     except Gone as error:
         return context | {"gone": str(error)} | _of_prompt(run, kind, file, asked)
     whole = asked.wanted.prompt_id != "" and len(rows) == 1
+    first, last = A_PAGE * (page - 1) + 1, A_PAGE * (page - 1) + len(rows)
     context |= {
-        "responses": _responses(rows, whole=whole), "total": total, "first": first + 1, "last": first + len(rows),
-        "next_page": asked.page + 1 if first + len(rows) < total else None,
-        "page_before": asked.page - 1 if asked.page > 1 else None,
+        "responses": _responses(rows, whole=whole), "total": total, "first": first, "last": last,
+        "next_page": page + 1 if last < total else None, "page_before": page - 1 if page > 1 else None,
     }  # fmt: skip
     if asked.wanted.prompt_id:
         return context | _of_prompt(run, kind, file, asked) | _side_by_side(run, kind, rows, asked)
@@ -370,10 +381,12 @@ def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked:
     """Two responses to the prompt, of two steps or two runs, and what differs between them."""
     if not asked.against:
         return {}
-    run_id, _, step = asked.against.rpartition(":")
-    other = get_object_or_404(Run, pk=run_id, project=run.project_id) if run_id and run_id != run.pk else run
-    if (number := whole_in(step, 18)) is None:
+    run_id, _, step = (part.strip() for part in asked.against.rpartition(":"))
+    if (number := whole_in(step.replace(",", ""), 18)) is None:
         return {"pair_problem": f"“{harmless(asked.against)}” is no step: write a step, or RUN:STEP."}
+    other = Run.objects.filter(pk=run_id, project=run.project_id).first() if run_id else run
+    if other is None:
+        return {"pair_problem": f"There is no run “{harmless(run_id)}” in this project."}
     file = files_of(other).filter(kind=kind, step=number).first()
     if file is None:
         return {"pair_problem": f"{other.name} has no {kind} samples of step {number:,}."}
@@ -382,10 +395,10 @@ def _side_by_side(run: Run, kind: str, rows: Sequence[Mapping[str, Any]], asked:
     except Gone as error:
         return {"pair_problem": str(error)}
     if not there or not rows:
-        return {"pair_problem": f"{other.name} has no response to this prompt at step {int(step):,}."}
+        return {"pair_problem": f"{other.name} has no response to this prompt at step {number:,}."}
     one, two = (each[min(asked.sample, len(each) - 1)] for each in (there, rows))
     return {
-        "pair": _responses([one, two], whole=False), "pair_run": other, "pair_step": int(step),
+        "pair": _responses([one, two], whole=False), "pair_run": other, "pair_step": number,
         "diff": compared(one["response"], two["response"]), "choices": range(max(len(there), len(rows))),
         "pair_shares": [share_of([row["correct"] for row in each]) for each in (there, rows)],
     }  # fmt: skip

@@ -86,8 +86,8 @@ def until_of(query: QueryDict) -> int | None:
 
 
 def totals(timeline: Timeline) -> list[dict[str, Any]]:
-    """What each part took: of a step on average, and of the whole time."""
-    length = _ends(timeline.spans)[1]
+    """What each part took: of a step on average, and of the steps' time."""
+    length = _of_steps(timeline.spans)
     steps = len({span.step for span in timeline.spans if span.lane != "Evaluation"}) or 1
     sums: dict[tuple[int, str], float] = {}
     for span in timeline.spans:
@@ -110,13 +110,22 @@ def says(parts: Sequence[Mapping[str, Any]]) -> str:
     waits = [part for part in parts if part["name"] == WORDS["wait"]]
     longest = max((part for part in parts if part not in waits), key=lambda part: part["seconds"])
     said = [f"{longest['a_step']} of {longest['name']} a step is the longest part"]
-    return "; ".join(said + [f"the trainer waits for {part['share']} of the time" for part in waits]) + "."
+    return "; ".join(said + [f"the trainer waits for {part['share']} of its time" for part in waits]) + "."
 
 
 def _ends(spans: Sequence[Span]) -> tuple[float, float]:
     """When the first began, and seconds from there to the last end."""
     began = min(span.began for span in spans)
     return began, max(max(span.began + span.seconds for span in spans) - began, 1e-3)
+
+
+def _of_steps(spans: Sequence[Span]) -> float:
+    """Seconds that the steps took. Where the trainer waits for batches, they are made before its steps begin."""
+    began, length = _ends(spans)
+    trainer = [span for span in spans if span.lane == "Trainer"]
+    if not any(span.name == "wait" for span in trainer):
+        return length
+    return began + length - min(span.began for span in trainer)
 
 
 def _places(spans: Sequence[Span]) -> tuple[dict[str, int], int]:

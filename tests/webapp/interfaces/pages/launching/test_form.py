@@ -338,3 +338,4 @@ def test_the_text_names_the_first_seed_and_keeps_the_others():
 def test_sentences_keep_the_names_of_settings():
     assert as_sentence("must be a number") == "Must be a number."
     assert as_sentence("min_digits is above max_digits") == "min_digits is above max_digits."
+    assert as_sentence("openai/gsm8k: no such file") == "openai/gsm8k: no such file."

@@ -103,7 +103,7 @@ def test_the_timeline_is_a_drawing_a_table_and_a_file(ada, make_run):
     page = ada.get(f"/runs/{run.pk}", {"tab": "timeline"}, headers=HTMX).content.decode()
     trace = ada.get(f"/runs/{run.pk}/timeline.json")
 
-    assert "8 s of generation a step is the longest part; the trainer waits for " in page
+    assert "8 s of generation a step is the longest part; the trainer waits for 40 % of its time." in page
     assert "step 30: waits for a batch, 4 s" in page and "<td>generation</td>" in page
     assert "attachment" in trace["Content-Disposition"]
     assert {event["name"] for event in json.loads(trace.content)["traceEvents"]} >= {
@@ -112,6 +112,16 @@ def test_the_timeline_is_a_drawing_a_table_and_a_file(ada, make_run):
         "wait",
     }
     assert ada.get(f"/runs/{run.pk}", {"tab": "timeline", "until": "x"}, headers=HTMX).status_code == 200
+
+
+def test_batches_that_were_made_before_the_steps_shown_are_no_time_of_theirs(ada, make_run):
+    run = make_run(12)
+    step = {"perf/step_seconds": 10.0, "perf/trainer_idle": 0.4, "perf/generate_seconds": 8.0}
+    report(run, [step | {"perf/generate_ago_seconds": 30.0}])
+
+    page = ada.get(f"/runs/{run.pk}", {"tab": "timeline"}, headers=HTMX).content.decode()
+
+    assert "the trainer waits for 40 % of its time." in page and ">60 %<" in page and ">80 %<" in page
 
 
 def test_a_run_without_times_says_so(ada, make_run):

@@ -53,6 +53,7 @@ def test_a_long_response_says_how_much_is_not_shown():
 
     assert found.cut == 80 + 33 and found.thinking == "a" * 20 and found.answer[-1].text.endswith("bend")
     assert shown("a" * 100, most=None).cut == 0
+    assert shown(f"<think>{'word ' * 100}</think>", most=20).thinking_words == 100
 
 
 def test_words_that_differ():

@@ -89,6 +89,20 @@ def test_many_responses_are_paged(ada, make_run):
     assert "1 to 20 of 45 responses" in page_of(ada, run)
     page = page_of(ada, run, "?page=3")
     assert "41 to 45 of 45" in page and "number 44" in page and ">Next<" not in page
+    assert "41 to 45 of 45" in page_of(ada, run, "?page=99")
+
+
+def test_a_filter_stays_when_another_step_is_shown(ada, make_run):
+    run = make_run(0)
+    for step in (1, 2, 3):
+        put(run, step, [row("a", "x", True)])
+
+    page = page_of(ada, run, "?q=x&flag=correct&reward_min=0&page=1")
+
+    for form in re.findall(r'<form class="row tight".*?</form>', page, re.DOTALL):
+        for name, value in (("q", "x"), ("flag", "correct"), ("reward_min", "0")):
+            assert f'<input type="hidden" name="{name}" value="{value}">' in form
+        assert 'name="page"' not in form
 
 
 def test_one_prompt_over_the_steps_and_two_side_by_side(ada, make_run):
@@ -103,6 +117,9 @@ def test_one_prompt_over_the_steps_and_two_side_by_side(ada, make_run):
     assert "of another run" in page_of(ada, run, f"?prompt=a&against={other.pk}:10")
     assert "has no eval samples of step 11" in page_of(ada, run, "?prompt=a&against=11")
     assert "is no step: write a step, or RUN:STEP." in page_of(ada, run, "?prompt=a&against=x")
+    put(run, 1000, [row("a", "the sum is ten", True)])
+    for step in ("1000", "1,000", f" {run.pk}: 1,000"):
+        assert "the sum is ten" in page_of(ada, run, f"?prompt=a&step=10&against={step}")
 
 
 def test_a_run_of_others_is_not_compared(ada, make_run, foreign_run):
@@ -110,7 +127,9 @@ def test_a_run_of_others_is_not_compared(ada, make_run, foreign_run):
     put(run, 10, [row("a", "x", False)])
     put(foreign_run, 10, [row("a", "secret", True)])
 
-    assert ada.get(f"/runs/{run.pk}/samples?prompt=a&against={foreign_run.pk}:10").status_code == 404
+    for other in (foreign_run.pk, "nothing"):
+        page = page_of(ada, run, f"?prompt=a&against={other}:10")
+        assert f"There is no run “{other}” in this project." in page and "secret" not in page
     for address in ("samples", "samples.jsonl"):
         assert ada.get(f"/runs/{foreign_run.pk}/{address}").status_code == 404
 
@@ -160,6 +179,24 @@ def test_of_a_table_of_others_nothing_is_said_that_it_does_not_tell(ada, user, p
     assert "went from solved to unsolved" not in page_of(ada, run)
     page = page_of(ada, run, "?kind=train")
     assert "No text." in page and "<span>not in the loss</span>" not in page
+
+
+def test_other_columns_of_a_table_are_shown(ada, user, project):
+    run = tracked_run(user=user, project=project)
+    of_trl = {
+        "prompt": "1 + 1 =",
+        "completion": "2",
+        "accuracy_reward": 1.0,
+        "length_reward": 0.25,
+        "step": 10,
+    }
+    put(run, 10, [of_trl | {EVIL: "x" * 500}, of_trl | {"note": "y" * 60_000}], kind="train")
+
+    page = page_of(ada, run)
+
+    assert page.count("<span>accuracy_reward <strong>1.0</strong></span>") == 1  # the other row has too much
+    assert "<span>length_reward <strong>0.25</strong></span>" in page and "<span>step" not in page
+    assert f"<strong>{'x' * 80}</strong>" in page and "<script>alert" not in page
 
 
 def test_a_file_that_is_gone_is_said_and_the_history_stays(ada, make_run, settings):
