@@ -130,4 +130,5 @@ def test_a_vocabulary_without_words_refuses_a_benchmark_in_words(
     (home / "data" / "mine.jsonl").write_text('{"question": "How many?", "answer": "#### 7"}\n')
 
     assert main(["evaluate", str(schooled_model), "--task", "gsm8k", "--option", "path=mine.jsonl"]) == 1
-    assert "1 held-out prompts cannot be used: the model's vocabulary cannot spell" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "1 prompts of the benchmark gsm8k cannot be used: the model's vocabulary cannot spell" in said

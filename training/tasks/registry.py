@@ -50,9 +50,9 @@ def make_task(
         )
     except ValidationError as error:
         first = error.errors()[0]
-        option = ".".join(str(part) for part in first["loc"]) or "options"
+        option = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        raise TaskError(f"option {option}: {message}") from None
+        raise TaskError(f"{f'option {option}' if option else 'options'}: {message}") from None
     if reads:
         task.check()
     return task

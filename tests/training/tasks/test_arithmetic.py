@@ -13,6 +13,7 @@ from training.tasks.arithmetic import columns, make_prompt, solution
     [
         ("arithmetic", {"colour": 1}, "option colour"),
         ("arithmetic", {"max_digits": 0}, "option max_digits"),
+        ("arithmetic", {"max_digits": 2}, "^options: there are only 8100 problems of 2 to 2 digits"),
         ("arithmetic", {"min_digits": 3, "max_digits": 2}, "min_digits is above"),
         ("arithmetic", {"min_digits": 1, "max_digits": 1}, "only 81 problems of 1 to 1 digits"),
     ],
