@@ -30,6 +30,7 @@ def measure(runs: int) -> None:
     from django.test import Client
 
     from webapp.identity.accounts.services import create_token, default_project
+    from webapp.record.runs.bulk import most_for
     from webapp.record.runs.models import Attempt, Run, State
 
     project = default_project()
@@ -47,6 +48,8 @@ def measure(runs: int) -> None:
 
     ended = make(Run.Origin.TRACKED, State.SUCCEEDED)
     queued = make(Run.Origin.LAUNCHED, State.QUEUED)
+    running = make(Run.Origin.LAUNCHED, State.RUNNING)[: most_for("stop")]
+    failed = make(Run.Origin.LAUNCHED, State.FAILED)[: most_for("resume")]
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     headers = {"Authorization": f"Bearer {token}", "host": "localhost"}
@@ -66,6 +69,8 @@ def measure(runs: int) -> None:
         "priority": {"runs": queued, "priority": "low"},
         "tag": {"runs": ended, "tag": "paper2"},
         "archive": {"runs": ended},
+        "stop": {"runs": running},
+        "resume": {"runs": failed},
     }
     send({"action": "tag", "runs": ended[:1], "tag": "first"})  # what a server has loaded by then
     print(f"{runs:,} runs; goal {GOAL_SECONDS} s")

@@ -158,7 +158,7 @@ def add_server(command: argparse.ArgumentParser) -> None:
 def run_import(asked: argparse.Namespace) -> int:
     """0: all of it is there; 1: the server cannot be reached; 2: it cannot be read, or not all of it."""
     if not (asked.paths or asked.address or asked.resume):
-        raise ValueError("a PATH is needed, or --address")
+        raise ValueError("a PATH is needed after KIND (auto: found out from the file), or --address")
     if not asked.url:
         raise ValueError("a server is needed: --url or HEADROOM_URL")
     if any(map(is_store, asked.paths)):

@@ -289,7 +289,7 @@ function followLegend() {
 }
 
 /** Every metric, as an axis and as a panel of its own. */
-function offer({ names, x }) {
+function offer({ names, reported, x }) {
   if (root.dataset.offered === names.join(" ") && fields.x.value === x.key) return; // nothing under the hand of who chooses
   root.dataset.offered = names.join(" ");
   const known = names.includes(x.key) || !x.is_metric ? names : [x.key, ...names];
@@ -297,7 +297,7 @@ function offer({ names, x }) {
   fields.x.value = x.key;
   const details = root.querySelector(".names");
   details.hidden = !names.length;
-  details.querySelector("summary").textContent = `${names.length} metric${names.length === 1 ? "" : "s"} reported`;
+  details.querySelector("summary").textContent = reported;
   details.querySelector("p").replaceChildren(...names.flatMap((name) => [element("button", { type: "button", class: "plain link mono", "data-pattern": name }, name), " "]));
 }
 

@@ -45,14 +45,14 @@ PLACE = re.compile(r"(-?\d{1,19})\.(\d{1,18})\.([01])\.(\d{1,18})")
 TRACE_ID = re.compile(r"tr-[0-9a-f]{1,64}")
 
 
-def find(call: Call) -> ClientRun:
+def find(call: Call, *, lock: bool = False) -> ClientRun:
     """Raises NotFound, InvalidInput (run_id)."""
-    return client_run_by_key(call.project, MLFLOW, protocol.text(call.body, "run_id", "run_uuid"))
+    return client_run_by_key(call.project, MLFLOW, protocol.text(call.body, "run_id", "run_uuid"), lock=lock)
 
 
-def find_active(call: Call) -> ClientRun:
+def find_active(call: Call, *, lock: bool = False) -> ClientRun:
     """The same to write to. Raises InvalidInput where the client has deleted it."""
-    found = find(call)
+    found = find(call, lock=lock)
     check_active(found)
     return found
 
@@ -163,8 +163,8 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
 
 @endpoint("POST", Scope.WRITE)
 def log_metric(call: Call) -> dict[str, Any]:
-    found = find_active(call)
-    store_values(found, [protocol.metric(call.body)])
+    with transaction.atomic():
+        store_values(find_active(call, lock=True), [protocol.metric(call.body)])
     return {}
 
 
@@ -216,11 +216,11 @@ def _read(text: str) -> Any:
 @endpoint("POST", Scope.WRITE)
 def log_batch(call: Call) -> dict[str, Any]:
     """All of it or nothing, and safe to repeat."""
-    found = find_active(call)
-    values, params, tags = protocol.batch(call.body)
     with transaction.atomic():
+        found = find_active(call, lock=True)
+        values, params, tags = protocol.batch(call.body)
         if params or tags:
-            client_runs.describe(found, params=params, tags=tags, name=tags.get(RUN_NAME))
+            found = client_runs.describe(found, params=params, tags=tags, name=tags.get(RUN_NAME))
         if values:
             store_values(found, values)
     return {}

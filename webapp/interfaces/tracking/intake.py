@@ -23,12 +23,13 @@ nothing.
 """
 
 import hashlib
+import json
 import math
 import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from django.db import connection, transaction
+from django.db import connection
 
 from training.records import MIN_STEP
 from webapp.base.compiled import Compiled
@@ -50,6 +51,18 @@ from webapp.record.runs.states import ENDED
 Moment = tuple[int, int]  # step, time in milliseconds
 CHUNK = 1000
 APART = "logged/"  # in front of a name whose series another name has
+OF_METRIC = ("key", "series", "value", "step", "time_ms", "comes_often")
+NOTE = """
+WITH noted AS (
+    INSERT INTO tracking_clientmetric (run_id, key, series, value, step, time_ms, comes_often)
+    SELECT %(run)s, * FROM unnest(%(key)s::text[], %(series)s::text[], %(value)s::float8[], %(step)s::bigint[],
+        %(time_ms)s::bigint[], %(comes_often)s::boolean[])
+    ON CONFLICT (run_id, key) DO UPDATE SET value = excluded.value, step = excluded.step,
+        time_ms = excluded.time_ms, comes_often = excluded.comes_often
+)
+UPDATE tracking_clientrun SET meter = %(meter)s::jsonb, last_step = %(last_step)s, has_rejoined = %(has_rejoined)s
+WHERE run_id = %(run)s
+"""
 
 
 def rejoin(run: Run, here: ClientRun, *, now_ms: int | None = None) -> None:
@@ -145,15 +158,13 @@ def new_lines(run: ClientRun, ids: Iterable[str]) -> set[str]:
     return set(fresh)
 
 
-@transaction.atomic
-def store_values(client_run: ClientRun, values: Sequence[Value]) -> int:
+def store_values(here: ClientRun, values: Sequence[Value]) -> int:
     """Store values that have arrived for the first time, one record for each moment; how many they are. Safe to repeat,
     also when the values come in other batches the second time. A repeat says that the trainer lives, and costs no more
-    than what it repeats. All or nothing: raises what `store_records` raises.
+    than what it repeats. Part of the transaction that has locked the client's run: raises what `store_records` raises.
     """
-    run, here = locked(client_run)
     fresh = _without_repeats(here, values)
-    store_lists(run, here, by_moment(fresh))
+    store_lists(here.run, here, by_moment(fresh))
     return len(fresh)
 
 
@@ -198,6 +209,7 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
     if not values:
         ingest.store_records(run, [])
         return
+    as_read = not here.has_rejoined  # else the run is changed before the records are stored
     said = said_by(here.params, here.tags)
     metrics = _metrics(run, here, {value.name for value in values}, said)
     kept = [value for value in values if value.name in metrics]
@@ -217,12 +229,14 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
             said=said,
         )
     )
-    for first in range(0, len(records), ingest.MAX_RECORDS):
-        ingest.store_records(run, records[first : first + ingest.MAX_RECORDS], reporter=attempt)
-    _note(here, kept, metrics)
+    if as_read and len(records) <= ingest.MAX_RECORDS:
+        ingest.store_held(run, records, reporter=attempt)
+    else:  # each batch changes the run
+        for first in range(0, len(records), ingest.MAX_RECORDS):
+            ingest.store_records(run, records[first : first + ingest.MAX_RECORDS], reporter=attempt)
     if not is_open:
         here.meter, here.last_step = meter.as_json(), values[-1].step
-    here.save(update_fields=["meter", "last_step", "has_rejoined"])
+    _note(here, kept, metrics)
 
 
 def _next_seq(run: Run, attempt: int) -> int:
@@ -255,7 +269,7 @@ def _metrics(run: Run, here: ClientRun, names: set[str], said: RunDescription) -
 
 
 def _note(here: ClientRun, values: Sequence[Value], metrics: Mapping[str, ClientMetric]) -> None:
-    """The newest value of each metric, and what was not finite."""
+    """The newest value of each metric, where the client's run stands, and what was not finite."""
     newest: dict[str, Value] = {}
     steps = {(name, metric.step) for name, metric in metrics.items()}
     for value in values:
@@ -272,13 +286,10 @@ def _note(here: ClientRun, values: Sequence[Value], metrics: Mapping[str, Client
     for metric in changed:
         found = newest[metric.key]
         metric.value, metric.step, metric.time_ms = found.value, found.step, found.time_ms
-    ClientMetric.objects.bulk_create(
-        changed,
-        CHUNK,
-        update_conflicts=True,
-        unique_fields=["run", "key"],
-        update_fields=["value", "step", "time_ms", "comes_often"],
-    )
+    columns = {name: [getattr(metric, name) for metric in changed] for name in OF_METRIC}
+    stands = {"run": here.pk, "meter": json.dumps(here.meter), "last_step": here.last_step}
+    with connection.cursor() as cursor:
+        cursor.execute(NOTE, columns | stands | {"has_rejoined": here.has_rejoined})
     lost = [each for each in values if not math.isfinite(each.value)]
     NotFinite.objects.bulk_create(
         [

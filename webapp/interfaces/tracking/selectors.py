@@ -35,18 +35,22 @@ def runs_of_client(project: Project | int, client: str) -> QuerySet[ClientRun]:
     ).select_related("run", "group")
 
 
-def client_run_by_key(project: Project, client: str, key: str) -> ClientRun:
-    """Raises NotFound, also for the run of another project."""
-    found = _BY_KEY.first(project=project.pk, client=client, key=key)
+def client_run_by_key(project: Project, client: str, key: str, *, lock: bool = False) -> ClientRun:
+    """`lock`: it and its run, as they are then, for the rest of the transaction. Raises NotFound, also for the run of
+    another project."""
+    found = (_LOCKED_BY_KEY if lock else _BY_KEY).first(project=project.pk, client=client, key=key)
     if found is None:
         raise NotFound(f"Run with id={key} not found.")
     return found
 
 
-_BY_KEY = Compiled(
-    lambda project, client, key: (
-        runs_of_client(project, client).filter(key=key).order_by().defer("run__config")
-    ),
+def _by_key(project: int, client: str, key: str) -> QuerySet[ClientRun]:
+    return runs_of_client(project, client).filter(key=key).order_by().defer("run__config")
+
+
+_BY_KEY = Compiled(_by_key, project=-1, client="a client", key="a key")
+_LOCKED_BY_KEY = Compiled(
+    lambda project, client, key: _by_key(project, client, key).select_for_update(of=("self", "run")),
     project=-1, client="a client", key="a key",
 )  # fmt: skip
 

@@ -64,12 +64,14 @@ ON CONFLICT (run_id) DO UPDATE SET
 """
 MAX_RECORDS = 5000
 # Kept for the connection's life, emptied by each commit, so that a batch does not grow the system catalogue. Emptied of
-# an earlier batch in this very transaction, too.
+# an earlier batch in this very transaction, too. With it in one go: which names have no series yet.
 EMPTY_INCOMING = """
 CREATE TEMPORARY TABLE IF NOT EXISTS incoming_record (
     position integer, attempt integer, seq bigint, step bigint, "time" timestamptz, compute jsonb, metrics jsonb
 ) ON COMMIT DELETE ROWS;
-DELETE FROM incoming_record
+DELETE FROM incoming_record;
+SELECT name FROM unnest(%(names)s::text[]) AS name
+WHERE NOT EXISTS (SELECT 1 FROM runs_series WHERE run_id = %(run)s AND metric = name)
 """
 COPY_INCOMING = "COPY incoming_record FROM STDIN"
 # Of names beyond what its project allows a run there is no series: they stay in the records. What machines do takes no
@@ -196,23 +198,30 @@ def store_records(run: Run, records: Sequence[Record], *, reporter: int | None =
     too long or an attempt that the run does not have, and Conflict where a stored (attempt, seq) comes again with
     other content; both name records.<i>. On an error nothing is stored. Wishes a refit where evaluations are new.
     """
-    began = time.perf_counter()
-    if len(records) > MAX_RECORDS:
-        raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
-    unique = _without_repeats(records)
     # One writer a run at a time: parallel batches cannot deadlock over series and points.
     if (current := _HELD.first(run=run.pk)) is None:
         raise NotFound(f"There is no run {run.pk}.")
-    ensure_attempts(current, _first_uses(unique))
-    accepted, has_evaluations, left_out = _insert(current, unique)
-    has_evaluations |= accepted > 0 and mean_incoming(current)
+    return store_held(current, records, reporter=reporter)
+
+
+def store_held(run: Run, records: Sequence[Record], *, reporter: int | None = None) -> IngestResult:
+    """The same of a run that this transaction has locked and read, and has not changed since."""
+    began = time.perf_counter()
+    if run.deleted_at is not None:
+        raise NotFound(f"There is no run {run.pk}.")
+    if len(records) > MAX_RECORDS:
+        raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
+    unique = _without_repeats(records)
+    ensure_attempts(run, _first_uses(unique))
+    accepted, has_evaluations, left_out = _insert(run, unique)
+    has_evaluations |= accepted > 0 and mean_incoming(run)
     if accepted < len(unique):
-        _refuse_other_content(current)
+        _refuse_other_content(run)
     if accepted:
-        note_records(current, [record for _, record in unique])
-    newest = max((record.attempt for _, record in unique), default=current.attempt_number)
-    speaks = (newest if reporter is None else reporter) >= current.attempt_number
-    _note_report(current, new=accepted > 0, refit=has_evaluations, speaks=speaks)
+        note_records(run, [record for _, record in unique])
+    newest = max((record.attempt for _, record in unique), default=run.attempt_number)
+    speaks = (newest if reporter is None else reporter) >= run.attempt_number
+    _note_report(run, new=accepted > 0, refit=has_evaluations, speaks=speaks)
     result = IngestResult(accepted, len(records) - accepted, left_out)
     if records:
         transaction.on_commit(partial(_count, result, unique, began), robust=True)
@@ -256,17 +265,15 @@ def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool, 
     left_out = 0
     metric_names = sorted({name for _, record in unique for name in _series_names(record)})
     with connection.cursor() as cursor:
-        cursor.execute(EMPTY_INCOMING)
+        cursor.execute(EMPTY_INCOMING, {"run": run.pk, "names": metric_names})
+        while cursor.nextset():
+            pass
+        missing = [name for (name,) in cursor.fetchall()]
         with cursor.copy(COPY_INCOMING) as copy:
             for row in _rows(unique):
                 copy.write_row(row)
-        if metric_names:
-            values: dict[str, Any] = {
-                "run": run.pk,
-                "names": metric_names,
-                "always": PASS_RATE,
-                "system": SYSTEM,
-            }
+        if missing:
+            values: dict[str, Any] = {"run": run.pk, "names": missing, "always": PASS_RATE, "system": SYSTEM}
             cursor.execute(INSERT_SERIES, values)
             (left_out,) = cursor.fetchone()
         cursor.execute(INSERT_RECORDS_AND_POINTS, {"run": run.pk})

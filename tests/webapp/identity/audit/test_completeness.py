@@ -540,6 +540,7 @@ SILENT = {
     },
     "webapp.record.runs.ingest": {
         "store_records": "a trainer's report",
+        "store_held": "a trainer's report",
         "note_records": "a trainer's report",
         "spent_hours": "reads",
         "summary_of": "reads",

@@ -6,6 +6,7 @@ import math
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tests.webapp.interfaces.mlflow.conftest import T0
 from webapp.interfaces.tracking.models import NotFinite, Receipt
@@ -91,6 +92,28 @@ def test_a_repeat_reads_the_moments_that_it_repeats_and_no_others(mlflow, django
         if "FROM tracking_receipt" in query["sql"] and query["sql"].startswith("SELECT")
     ]  # fmt: skip
     assert f"3:{T0 + 3}" in asked and Receipt.objects.count() == 30
+
+
+def test_the_next_value_of_a_metric_takes_few_statements(mlflow, django_assert_max_num_queries):
+    run_id = mlflow.new_run()
+    for step in range(3):
+        mlflow.log(run_id, {"a": 1.0}, step, T0 + step)
+
+    with django_assert_max_num_queries(15) as context:
+        mlflow.ok("runs/log-metric", run_id=run_id, **line("a", 1.0, 3, T0 + 3))
+
+    locking = [query["sql"] for query in context.captured_queries if "FOR UPDATE" in query["sql"]]
+    assert len(locking) == 1 and "tracking_clientrun" in locking[0]
+    assert mlflow.history(run_id, "a")[-1] == (3, T0 + 3, 1.0)
+
+
+def test_a_value_for_a_run_that_was_deleted_is_not_stored(mlflow):
+    run_id = mlflow.new_run()
+    Run.objects.update(state="succeeded", deleted_at=timezone.now())
+
+    answer = mlflow.send("runs/log-metric", {"run_id": run_id, **line("a", 1.0)})
+
+    assert answer.status_code == 404 and not Record.objects.exists()
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", math.nan, math.inf])

@@ -43,7 +43,7 @@ def test_contrast(ink, ground, least, theme):
     assert (lighter + 0.05) / (darker + 0.05) >= least
 
 
-@pytest.mark.parametrize("name", ["403.html", "404.html", "500.html"])
+@pytest.mark.parametrize("name", ["400.html", "403.html", "404.html", "500.html"])
 def test_error_pages_need_nothing_but_themselves(name):
     page = render_to_string(name)
 

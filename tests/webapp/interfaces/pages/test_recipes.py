@@ -146,6 +146,12 @@ def test_hints_stand_on_the_recipe_and_on_the_form_and_refuse_nothing(ada, recip
         assert "As a loss k1 has a mean gradient of 0" in page
 
 
+def test_a_form_that_is_too_large_is_answered_with_a_page_of_ours(ada, recipe):
+    answer = ada.post(f"/recipes/{recipe.slug}/new/hints", {"config": "a" * 3_000_000})
+
+    assert answer.status_code == 400 and "larger than a form may be" in answer.content.decode()
+
+
 def test_hints_follow_the_text_that_is_written(ada, recipe, odd):
     ask = lambda text: ada.post(f"/recipes/{recipe.slug}/new/hints", {"config": text}).content.decode()
 

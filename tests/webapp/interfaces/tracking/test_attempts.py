@@ -31,7 +31,7 @@ def made(user, project):  # noqa: F811
 
 
 def log(found, step, hours, name="loss", value=1.0):
-    return store_values(found, [Value(name, value, step, int(hours * HOUR))])
+    return store_values(locked(found)[1], [Value(name, value, step, int(hours * HOUR))])
 
 
 def hours(found):
@@ -102,8 +102,8 @@ def test_what_was_stored_is_told(made):
 
     values = [Value("a", 1.0, 1, 5), Value("a", float("nan"), 2, 5)]
 
-    assert store_values(found, values) == 2
-    assert store_values(found, [*values, values[0]]) == 0
+    assert store_values(locked(found)[1], values) == 2
+    assert store_values(locked(found)[1], [*values, values[0]]) == 0
 
 
 def test_a_clock_that_goes_backwards_never_lowers_compute(made):

@@ -26,6 +26,9 @@ NAMES = {  # role -> names that say it, the surest first; case does not matter
     "metric": ("metric", "metric_name", "tag"),
     "value": ("value", "metric_value"),
 }
+PERCENT_SIGN = re.compile(
+    r"(?<=[\d.])\s*%$", re.ASCII
+)  # of a percentage: "30 %" is 30, and what is in percent a person says
 PASS_RATE_LIKE = re.compile(  # a share of what is held out: a person has to confirm it
     r"(val|valid|validation|eval|evaluation|test|dev|held[-_ ]?out)([-_/. ].*)?[-_/. ]"
     r"(acc|accuracy|pass[-_ ]?rate|pass(@|_at_)1|(success|solve)[-_ ]?rate)([-_/. ]mean)?",
@@ -123,6 +126,6 @@ def _falls(before: str, after: str) -> bool:
 
 def _number(cell: str) -> float | None:
     try:
-        return float(cell)
+        return float(PERCENT_SIGN.sub("", cell.strip()))
     except ValueError:
         return None

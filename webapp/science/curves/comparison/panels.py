@@ -75,6 +75,8 @@ def panels_of(
         "matching": len(meant),
         "unmatched": [one for one in patterns if one in unknown and one not in stored],
         "names": list(names)[:MOST_NAMES],
+        "reported": f"{words.count(len(names), 'metric')} reported"
+        + (f", the first {MOST_NAMES:,} of them" if len(names) > MOST_NAMES else ""),
         "panels": [_panel(metric, lines[metric], gaps, owners, axis) for metric in shown],
     }
 

@@ -68,6 +68,17 @@ def test_the_accuracy_reward_of_trl_is_the_pass_rate(tmp_path: Path) -> None:
     assert found == [(0.5, None, 10.0), (0.6, None, 20.0)]
 
 
+def test_a_percent_sign_is_left_out_and_decides_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "step,acc,share\n1,30%,5 %\n2,32.5%,6 %\n")
+    columns = {"step": "step", "pass_rate": "acc"}
+    rows = rows_of("csv", path, columns=columns, percent=True)
+    assert [row.metrics for row in rows] == [
+        {"eval/pass_rate": 0.3, "share": 5.0},
+        {"eval/pass_rate": 0.325, "share": 6.0},
+    ]
+    assert "is 30, not between 0 and 1" in broken("csv", path, columns=columns).reason
+
+
 def test_amounts_of_each_row_are_added_up(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "step,tokens,gpu_hours\n1,10,1.5\n2,5,\n3,7,2\n")
     columns = {"step": "step", "tokens": "tokens", "device_hours": "gpu_hours"}

@@ -8,6 +8,7 @@ from tests.webapp.interfaces.pages.conftest import make_run, model_folder, proje
 from tests.webapp.interfaces.pages.data import record
 from webapp.record.runs import ingest
 from webapp.record.runs.bounds import label_of, recipe_name
+from webapp.science.curves.comparison import panels
 from webapp.science.curves.comparison.panels import MOST_PANELS, _apart, panels_of
 
 
@@ -109,6 +110,15 @@ def test_more_than_a_page_holds_are_counted(trained):
     found = panels_of([trained({f"m{i:02}": [1] for i in range(20)})], ["*"])
 
     assert (len(found["panels"]), found["matching"]) == (MOST_PANELS, 20)
+    assert (len(found["names"]), found["reported"]) == (20, "20 metrics reported")
+
+
+def test_names_beyond_those_that_are_listed_are_counted(trained, monkeypatch):
+    monkeypatch.setattr(panels, "MOST_NAMES", 2)
+
+    found = panels_of([trained({"a": [1], "b": [1], "c": [1]})])
+
+    assert (found["names"], found["reported"]) == (["a", "b"], "3 metrics reported, the first 2 of them")
 
 
 @pytest.mark.parametrize("value", [0.0, 1e300, -1e-300, 123456.789, 5e-324])
