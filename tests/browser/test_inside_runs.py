@@ -57,6 +57,7 @@ def test_any_metrics_of_runs_and_of_recipes(page, chosen):
     page.goto(f"/compare?{query}&tab=metrics&m=train/*+eval/pass_rate")
     expect(page.locator("#panels .panel")).to_have_count(7)
     expect(page.locator("#panels-words")).to_have_text("7 metrics of 4 runs.")
+    expect(page.locator("details.names summary")).to_have_text(re.compile(r"^\d+ metrics reported$"))
     expect(page.get_by_text("1 of 4 runs report it.")).to_be_visible()
     expect(page.get_by_text("Left out as not finite: 9 values.")).to_be_visible()
     look(page, "compare-metrics-runs")
