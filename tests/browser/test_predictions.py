@@ -256,7 +256,7 @@ def test_an_answer_from_before_does_not_undo_what_is_typed(page, half_run):
     page.unroute_all()
     page.clock.resume()
     page.get_by_label("From").fill("0.55")
-    expect(page.locator("#preview")).to_contain_text("between 0.550")
+    expect(page.locator("#preview")).to_contain_text("50 % 0.550")
     expect(page.get_by_label("Value")).to_have_value("0.6")
     expect(page.get_by_label("From")).to_have_value("0.55")
     page.get_by_role("button", name="Use those of the forecast").click()
