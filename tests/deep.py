@@ -7,7 +7,7 @@ import os
 import hypothesis
 
 IS_DEEP = os.environ.get("TEST_DEEP") == "1"
-SHORTER = 5  # times fewer examples in the short form
+SHORTER = 8  # times fewer examples in the short form
 LEAST = 5  # examples
 
 

@@ -9,9 +9,9 @@ import "./print.js";
 import { addKey, showKeys } from "./keys.js";
 import { addAction, openPalette } from "./palette.js";
 
-// MLflow's clients print this address of a run. What stands behind # never reaches the server.
-const printed = location.hash.match(/^#\/experiments\/\w+\/runs\/([0-9a-f]{32})(?![0-9a-f])/);
-if (printed) location.replace(`/runs/${printed[1]}`);
+// MLflow's clients print such addresses of a run and of its experiment. What stands behind # never reaches the server.
+const printed = location.hash.match(/^#\/experiments\/(\w+)(?:\/runs\/([0-9a-f]{32})(?![0-9a-f]))?/);
+if (printed) location.replace(printed[2] ? `/runs/${printed[2]}` : `/runs?filter=experiment:${printed[1]}`);
 
 const THEMES = ["system", "light", "dark"];
 

@@ -39,15 +39,21 @@ def test_keys_do_what_the_list_of_keys_says(page, make_run):
     expect(page).to_have_url(re.compile("/compare$"))
 
 
-def test_the_address_that_mlflow_prints_leads_to_the_run(page, user, project):
-    made = make_client_run(
-        ensure_group(project, "grpo"), ClientRun(client="mlflow", name="logged", start_ms=0), user=user
+def test_the_addresses_that_mlflow_prints_lead_to_the_run_and_to_its_experiment(page, user, project):
+    group = ensure_group(project, "grpo")
+    made = make_client_run(group, ClientRun(client="mlflow", name="logged", start_ms=0), user=user)
+    make_client_run(
+        ensure_group(project, "x"), ClientRun(client="mlflow", name="apart", start_ms=0), user=user
     )
 
     page.goto(f"/#/experiments/0/runs/{made.key}")
 
     expect(page).to_have_url(re.compile(f"/runs/{made.run_id}"))
     expect(page.locator("h1")).to_contain_text("logged")
+    page.goto(f"/?#/experiments/{group.pk}")
+    expect(page).to_have_url(re.compile(f"/runs\\?filter=experiment(:|%3A){group.pk}$"))
+    expect(page.locator("#runs")).to_contain_text("logged")
+    expect(page.locator("#runs")).not_to_contain_text("apart")
 
 
 def test_single_keys_can_be_switched_off(page, user):

@@ -109,7 +109,9 @@ def rows(restored):
     return before, held
 
 
-@pytest.mark.parametrize("lacking", ["runs.0012_dispatch_origin", "accounts.0002_initial"])
+@pytest.mark.parametrize(
+    "lacking", ["runs.0012_dispatch_origin", pytest.param("accounts.0002_initial", marks=pytest.mark.deep)]
+)
 def test_a_database_that_stopped_on_its_way_to_0_1_0_is_refused(restored, lacking):
     app, _, name = lacking.partition(".")
     with connection.cursor() as cursor:

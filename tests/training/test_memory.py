@@ -96,7 +96,11 @@ def test_the_estimate_is_close_to_whole_models_traced(case: tuple[str, int, int,
 
 @pytest.mark.parametrize(
     ("name", "ranks", "is_recomputed"),
-    [("dense-0.6b", 1, True), ("dense-8b", 8, False), ("moe-30b-a3b", 8, True)],
+    [
+        pytest.param("dense-0.6b", 1, True, marks=pytest.mark.deep),
+        ("dense-8b", 8, False),
+        ("moe-30b-a3b", 8, True),
+    ],
 )
 def test_the_estimate_is_close_to_two_layers_traced_now(name: str, ranks: int, is_recomputed: bool) -> None:
     recipe = recipe_of(ranks, 8_192, 4_096, is_recomputed)
@@ -144,7 +148,7 @@ def divided(**degrees: int) -> dict[str, int]:
         ("dense-8b", {"tensor": 2}, True),
         pytest.param("dense-8b", {"tensor": 4}, False, marks=pytest.mark.deep),
         pytest.param("dense-8b", {"context": 4}, True, marks=pytest.mark.deep),
-        ("dense-8b", {"tensor": 2, "context": 2}, False),
+        pytest.param("dense-8b", {"tensor": 2, "context": 2}, False, marks=pytest.mark.deep),
         pytest.param("moe-30b-a3b", {"expert": 8}, True, marks=pytest.mark.deep),
         ("moe-30b-a3b", {"tensor": 2, "expert": 4}, True),
     ],

@@ -20,7 +20,7 @@ from worker.dispatch import send_dispatches
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240), pytest.mark.long_form]
 
-RUNS = 1000 if IS_DEEP else 64
+RUNS = 1000 if IS_DEEP else 24
 AT_ONCE = 8
 
 

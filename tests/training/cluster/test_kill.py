@@ -209,7 +209,7 @@ def ray_process_of(run: Run, program: str) -> int:
 @pytest.mark.parametrize(
     ("program", "and_stop"),
     [
-        ("raylet", True),
+        pytest.param("raylet", True, marks=pytest.mark.deep),
         pytest.param("gcs_server", False, marks=pytest.mark.deep),
         pytest.param("gcs_server", True, marks=pytest.mark.deep),
         pytest.param("raylet", False, marks=pytest.mark.deep),

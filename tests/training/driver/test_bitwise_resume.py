@@ -107,9 +107,14 @@ def die() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [8, 14]
-)  # in the third step and in the fifth; the last call is an evaluation
-@pytest.mark.parametrize("end", ["stop", "crash"])
+    ("end", "call"),  # in the third step and in the fifth; the last call is an evaluation
+    [
+        ("stop", 8),
+        ("crash", 14),
+        pytest.param("stop", 14, marks=pytest.mark.deep),
+        pytest.param("crash", 8, marks=pytest.mark.deep),
+    ],
+)
 def test_resumed_run_is_the_same_run(
     recipe: Recipe, whole: Setup, tmp_path: Path, end: str, call: int
 ) -> None:

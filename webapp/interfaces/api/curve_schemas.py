@@ -163,6 +163,7 @@ class PanelsOut(Exact):
     matching: int = Field(description="Metrics that the patterns mean.")
     unmatched: list[str] = Field(description="Patterns that mean none.")
     names: list[str] = Field(description="Metrics that the runs report, at most 1,000.")
+    reported: str = Field(description="How many metrics they report, in words.")
     panels: list[PanelOut]
 
 

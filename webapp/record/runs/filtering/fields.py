@@ -138,6 +138,14 @@ FIELDS = (
         ("id", "client_run__key"),
     ),
     Field(
+        "experiment",
+        FieldType.TEXT,
+        "MLflow's experiment, by name or number, or trackio's project.",
+        "experiment:grpo",
+        ("client_run__group__name", "client_run__group__id"),
+        nullable=True,
+    ),
+    Field(
         "origin", FieldType.CHOICE, "launched here, or tracked from elsewhere.", "origin:tracked", ("origin",)
     ),
     Field(

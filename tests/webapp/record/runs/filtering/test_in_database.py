@@ -232,6 +232,8 @@ def test_the_id_that_its_client_gave_it(found, runs, project):
 
     assert found(f"id:{key}") == found(f"id:{key[:6]}") == found(f"id = {key}") == "b"
     assert found(f"NOT id = {key}") == "ag"
+    assert found(f"experiment:{group.name}") == found(f"experiment = {group.pk}") == "b"
+    assert found("experiment:none") == found(f"NOT experiment:{group.pk}") == "ag"
 
 
 def report(run, **metrics):
