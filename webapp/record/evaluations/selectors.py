@@ -95,7 +95,7 @@ def _labels(run: Run) -> dict[str, str]:
     if run.origin != Run.Origin.LAUNCHED:
         return {}
     asked = run.config.get("eval", {}).get("downstream", [])
-    return {one["task"]: label_of(one["task"], one["options"], one["k"]) for one in asked}
+    return {one["task"]: label_of(one["task"], one.get("options", {}), one.get("k", 1)) for one in asked}
 
 
 def _held_out(run: Run, steps: list[int]) -> dict[int, Score]:
