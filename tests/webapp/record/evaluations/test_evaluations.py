@@ -129,7 +129,7 @@ def test_the_matrix_has_both_kinds_beside_the_held_out_pass_rate(run):
 
 def test_a_benchmark_of_the_recipe_and_another_of_that_task_are_two_columns(run):
     asked = {"task": "arithmetic", "options": {"max_digits": 3, "held_out_pool": 5}, "k": 2}
-    run.config["eval"]["downstream"] = [asked | {"every_steps": None}]
+    run.config["eval"]["downstream"] = [asked | {"every_steps": None}, {"task": "gsm8k"}]
     run.save()
     measured(run, 900, 2, arithmetic=0.9)
     for k, value in ((1, 0.1), (2, 0.8)):
