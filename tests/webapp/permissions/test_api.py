@@ -13,10 +13,9 @@ from django.test import Client
 from django.utils import timezone
 from ninja.testing import TestClient
 
-from tests.deep import IS_DEEP
 from tests.webapp.permissions import tables
 from tests.webapp.permissions.tables import API_NEEDS
-from tests.webapp.permissions.world import ELSEWHERE, OWNER, ROLES, SIGNED_OUT, is_asked
+from tests.webapp.permissions.world import ELSEWHERE, OWNER, ROLES, SIGNED_OUT, is_asked, is_edge
 from webapp.identity.accounts.models import ApiToken, Membership, Role, Scope
 from webapp.identity.accounts.permissions import NEEDED_ROLE, Permission, grants
 from webapp.identity.accounts.services import create_token, revoke_token
@@ -69,13 +68,13 @@ def ask(client, endpoint, world):
     return known.get(status, LET_IN if status < 500 else f"error {status}")
 
 
-def walk(world, token, wanted, is_asked=lambda needs, endpoint: True):
+def walk(world, token, wanted, of=lambda needs, endpoint: True):
     """Every endpoint that answers this token otherwise than `wanted(needs, endpoint)` says, of those to be asked."""
     client = Client(headers={"Authorization": f"Bearer {token}"} if token else {})
     return [
         f"{' '.join(endpoint)}: {found}, not {wanted(needs, endpoint)}"
         for endpoint, needs in API_NEEDS.items()
-        if is_asked(needs, endpoint) and (found := ask(client, endpoint, world)) != wanted(needs, endpoint)
+        if of(needs, endpoint) and (found := ask(client, endpoint, world)) != wanted(needs, endpoint)
     ]
 
 
@@ -102,12 +101,6 @@ def least_role(needs, endpoint):
     )
 
 
-def is_edge(scope, needed):
-    """The scope that is needed, the one below, and the highest: in the short form only these are asked."""
-    place = LEVELS.index(needed)
-    return IS_DEEP or LEVELS.index(scope) in (place - 1, place, len(LEVELS) - 1)
-
-
 @pytest.mark.long_form
 @pytest.mark.parametrize("who", [*ROLES, OWNER])
 def test_a_token_does_what_both_its_scope_and_its_owners_role_allow(towards, who):
@@ -122,7 +115,7 @@ def test_a_token_does_what_both_its_scope_and_its_owners_role_allow(towards, who
             return LET_IN if reaches(scope, needs.scope) and is_enough else REFUSED
 
         def edge(needs, endpoint, scope=scope):
-            return is_edge(scope, needs.scope) and is_asked(world.who, least_role(needs, endpoint))
+            return is_edge(LEVELS, scope, needs.scope) and is_asked(world.who, least_role(needs, endpoint))
 
         assert walk(world, token, wanted, edge) == [], scope
 

@@ -1,6 +1,7 @@
 """A project with one of everything, and people in every relation to it; all of it made by the services."""
 
 import io
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,14 +47,19 @@ MODEL = "tiny-arithmetic"
 OWN = ("own_token", "rule", "channel")  # things of whoever asks, where they are a member
 
 
+def is_edge(ladder: Sequence[str], one: str, least: str) -> bool:
+    """Of roles or scopes, the lowest first: what is needed, the one below, and the highest. The long form takes all."""
+    place = ladder.index(least)
+    return IS_DEEP or ladder.index(one) in (place - 1, place, len(ladder) - 1)
+
+
 def is_asked(who: str, least: str) -> bool:
-    """Whether the short form asks this person for what `least` may: of the roles only the one below, that one and the
-    highest; an owner, who is an admin, only where more than a viewer is needed. The long form asks everybody.
+    """Whether this person is asked for what `least` may: in the short form an owner, who is an admin, only where more
+    than a viewer is needed, and of the roles those of an edge.
     """
-    if IS_DEEP or who not in (*ROLES, OWNER):
-        return True
-    edge = ROLES.index(least)
-    return edge > 0 if who == OWNER else ROLES.index(who) in (edge - 1, edge, len(ROLES) - 1)
+    if who == OWNER:
+        return IS_DEEP or least != ROLES[0]
+    return who not in ROLES or is_edge(ROLES, who, least)
 
 
 @dataclass

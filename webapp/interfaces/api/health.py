@@ -132,6 +132,11 @@ def beat() -> str:
         last = LastRound.objects.first()
     finally:
         connections["default"].close()
+    return of_round(last)
+
+
+def of_round(last: LastRound | None) -> str:
+    """Whether the newest round of reconciliation is young enough, or what is wrong with it."""
     if last is None:
         return "no round of reconciliation yet"
     age = last.age(timezone.now())

@@ -26,9 +26,7 @@ NAMES = {  # role -> names that say it, the surest first; case does not matter
     "metric": ("metric", "metric_name", "tag"),
     "value": ("value", "metric_value"),
 }
-PERCENT_SIGN = re.compile(
-    r"(?<=[\d.])\s*%$", re.ASCII
-)  # of a percentage: "30 %" is 30, and what is in percent a person says
+PERCENT_SIGN = re.compile(r"(?<=[\d.])\s*%$", re.ASCII)
 PASS_RATE_LIKE = re.compile(  # a share of what is held out: a person has to confirm it
     r"(val|valid|validation|eval|evaluation|test|dev|held[-_ ]?out)([-_/. ].*)?[-_/. ]"
     r"(acc|accuracy|pass[-_ ]?rate|pass(@|_at_)1|(success|solve)[-_ ]?rate)([-_/. ]mean)?",
@@ -124,8 +122,13 @@ def _falls(before: str, after: str) -> bool:
     return one is not None and other is not None and other < one
 
 
+def without_sign(cell: str) -> str:
+    """Of "30 %" 30: what is in percent a person says."""
+    return PERCENT_SIGN.sub("", cell.strip())
+
+
 def _number(cell: str) -> float | None:
     try:
-        return float(PERCENT_SIGN.sub("", cell.strip()))
+        return float(without_sign(cell))
     except ValueError:
         return None

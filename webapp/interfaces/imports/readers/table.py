@@ -23,7 +23,7 @@ from webapp.interfaces.imports.readers.building import (
     only_pass_rates,
     shown,
 )
-from webapp.interfaces.imports.readers.guessing import PERCENT_SIGN, Guess, guess
+from webapp.interfaces.imports.readers.guessing import Guess, guess, without_sign
 from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Preview, Row
 
 EMPTY = frozenset({"", "na", "n/a", "null", "none", "-"})
@@ -54,7 +54,7 @@ def is_empty(cell: Any) -> bool:
 def number_of(bad: Bad, name: str, cell: Any) -> float | None:
     """None where it is not finite. Raises BadSource for what is no number."""
     if isinstance(cell, str):
-        return _of_text(bad, name, PERCENT_SIGN.sub("", cell.strip()))
+        return _of_text(bad, name, without_sign(cell))
     try:
         return number(float(cell) if isinstance(cell, Decimal) else cell)
     except TypeError:
@@ -97,7 +97,7 @@ class Numbers:
         if isinstance(cell, bool | int | float | Decimal):
             return False
         if isinstance(cell, str):
-            cell = PERCENT_SIGN.sub("", cell.strip())
+            cell = without_sign(cell)
             if PLAIN.fullmatch(cell) or cell.lower() in WORDS or WITH_COMMA.fullmatch(cell):
                 return False
         self._builder.note(f"{shown(name)} is text ({shown(text(cell), 30)} in line {line}) and left out.")

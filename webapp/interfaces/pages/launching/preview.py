@@ -34,7 +34,7 @@ from webapp.record.recipes.services import check_model_place, misplaced
 from webapp.record.runs.bounds import check_budget
 from webapp.record.runs.pace import Pace, Range
 from webapp.record.runs.places import Prospect
-from webapp.reporting.troubles import CLUSTER_OLD, ROUND_LATE
+from webapp.reporting.troubles import CLUSTER_OLD
 from webapp.science.curves import words
 
 LIVE_PATIENCE_SECONDS = 0.5  # for data of the hub, while a person types; the download goes on
@@ -240,8 +240,7 @@ def _worker_noted() -> str:
     """Without asking: by the newest round of reconciliation."""
     if not settings.CELERY_BROKER_URL:
         return health.NOT_CONFIGURED
-    last = LastRound.objects.first()
-    return health.OK if last is not None and last.age(timezone.now()) <= ROUND_LATE else SILENT
+    return health.OK if health.of_round(LastRound.objects.first()) == health.OK else SILENT
 
 
 def _ray(seen: ClusterSeen | None) -> str:
