@@ -20,10 +20,7 @@ const column = (key) => columns.find((each) => each.key === key);
 const isOutcome = (each) => each.lo.length > 0;
 const chosen = () => [column(form.elements.sx.value), column(form.elements.sy.value)];
 
-function text(value) {
-  if (typeof value === "string" || Number.isInteger(value)) return String(value);
-  return Math.abs(value) < 1e-3 ? Number(value.toPrecision(3)).toExponential() : amount(value);
-}
+const text = (value) => (typeof value === "string" || Number.isInteger(value) ? String(value) : amount(value));
 
 /** Half an interval beside each value; 0 where it has none or is open. */
 function whiskers(each, places, colour) {

@@ -34,9 +34,6 @@ function keep() {
 /** Its colour, and beyond six recipes dashes: no two of eighteen look alike. */
 const classOf = (group) => `s${(group % 6) + 1} dash${Math.floor(group / 6) % 3}`;
 
-/** A number that has room beside a panel. */
-const label = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : amount(value));
-
 const shownLines = (panel) => panel.lines.filter((line) => !hidden.has(payload.groups[payload.series[line.series].group].label));
 
 /** One horizontal axis for all panels, so that the cursor is at the same place in each. */
@@ -149,8 +146,8 @@ function drawPanel(panel, card, range, [width, height], weight) {
   const marks = (panel.marks ?? []).filter(([x]) => x >= range[0] && x <= range[1]);
   if (marks.length) svg.append(element("path", { class: "alarming", d: pathOf(marks.map(([x]) => x), marks.map(([, y]) => y), place, true) }));
   for (const [x, y, anchor, text] of [
-    ...(flat ? [[PAD.l - 6, place.y(heights[0]) + 4, "end", label(heights[0])]] : [
-      [PAD.l - 6, PAD.t + 8, "end", label(heights[1])], [PAD.l - 6, height - PAD.b, "end", label(heights[0])],
+    ...(flat ? [[PAD.l - 6, place.y(heights[0]) + 4, "end", amount(heights[0])]] : [
+      [PAD.l - 6, PAD.t + 8, "end", amount(heights[1])], [PAD.l - 6, height - PAD.b, "end", amount(heights[0])],
     ]),
     [PAD.l, height - 3, "start", amountIn(range[0], payload.x.short)], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
   ]) svg.append(element("text", { x, y, "text-anchor": anchor }, text));

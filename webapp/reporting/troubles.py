@@ -42,11 +42,10 @@ def _of_worker(status: Status) -> list[Trouble]:
     found = []
     if not (alive := [worker for worker in status.workers if worker.is_alive]):
         seen = max((worker.seen_at for worker in status.workers), default=None)
-        since = f"none was heard of since {_clock(seen)}" if seen else "none was heard of in the last day"
+        since = f"has been heard of since {_clock(seen)}" if seen else "was heard of in the last day"
         found.append(
             Trouble(
-                True,
-                f"No worker is alive ({since}): runs are not started, followed or refitted, and no alert is sent.",
+                True, f"No worker {since}: runs are not started, followed or refitted, and no alert is sent."
             )
         )
     silent = [worker for worker in status.workers if not worker.is_alive]
@@ -91,7 +90,7 @@ def _of_round(status: Status, *, has_worker: bool) -> list[Trouble]:
 def _of_broker(status: Status) -> list[Trouble]:
     broker = status.broker
     if not broker.is_configured:
-        return [Trouble(True, "No broker is configured (REDIS_URL), so beat reaches no worker.")]
+        return [Trouble(True, "No broker is configured (REDIS_URL): beat reaches no worker.")]
     if broker.error:
         return [
             Trouble(True, f"The broker {broker.error}: nothing is lost, but rounds stop until it is back.")

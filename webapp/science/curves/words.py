@@ -38,7 +38,7 @@ def measured(value: float | None, stderr: float | None = None) -> str:
 
 
 def amount(value: float | None, *, counted: bool = False) -> str:
-    """An amount of compute: three significant digits, thousands grouped, "1.2e+21" when huge; "never" at infinity.
+    """An amount: three significant digits, thousands grouped, "1.20e21" when huge, "1e-6" when tiny; "never" at infinity.
 
     counted: what comes in whole numbers, as steps do: "58" rather than "58.0", and "7.8" for what lies between two.
     """
@@ -54,8 +54,9 @@ def amount(value: float | None, *, counted: bool = False) -> str:
         return f"{float(f'{value:.3g}'):,.0f}"
     if counted and abs(value) >= 1:
         return f"{value:.{0 if abs(value) >= 10 or value == int(value) else 1}f}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{min(digits, 7)}f}"
+    if abs(value) < 1e-4:
+        return f"{value:.3g}".replace("e-0", "e-")
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def percent(level: float) -> str:

@@ -34,8 +34,8 @@ def test_nothing_is_said_where_nothing_is_wrong():
 @pytest.mark.parametrize(
     ("changes", "words", "is_bad"),
     [
-        ({"workers": []}, "No worker is alive (none was heard of in the last day)", True),
-        ({"workers": [replace(WORKER, is_alive=False)]}, "none was heard of since 12:00:00 UTC", True),
+        ({"workers": []}, "No worker was heard of in the last day: runs", True),
+        ({"workers": [replace(WORKER, is_alive=False)]}, "No worker has been heard of since 12:00:00 UTC", True),
         ({"workers": [WORKER, replace(WORKER, is_alive=False)]}, "1 worker has gone silent", False),
         ({"workers": [replace(WORKER, is_other=True)]}, "runs other code than this web server", False),
         ({"last_round": None}, "Reconciliation has never run", True),

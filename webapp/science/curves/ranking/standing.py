@@ -181,7 +181,7 @@ def seeds_sentence(found: Compared) -> str:
     )
     return (
         f"Seeds are taken to differ by a standard deviation of {between.sd:.3f} (from {between.source}), "
-        f"which is in every difference.{alone}"
+        f"which is in every difference and interval here.{alone}"
     )
 
 
