@@ -39,7 +39,7 @@ def test_a_leader_is_named_with_its_lead_and_its_chance() -> None:
     )
     assert seeds == (
         "Seeds are taken to differ by a standard deviation of 0.005 (from 3 recipes with several seeds here), which is "
-        "in every difference. 2 recipes here rest on one seed."
+        "in every difference and interval here. 2 recipes here rest on one seed."
     )
 
 
