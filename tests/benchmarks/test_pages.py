@@ -46,8 +46,9 @@ def test_first_paint_is_measured_in_chromium(home):
     printed = run("bench_paint", home, "--slower", "1", "--only", "run page")
 
     (row,) = [line for line in printed.splitlines() if line.startswith("run page")]
-    paint, loaded, _, script, total = (float(cell) for cell in row.split()[2:7])
-    assert 0 < paint <= loaded
+    score, paint, largest, _, loaded, _, script, total = (float(cell) for cell in row.split()[2:10])
+    assert 0 < score <= 100
+    assert 0 < paint <= min(largest, loaded)
     assert 0 < script < 1200  # KB
     assert script < total
 

@@ -289,11 +289,11 @@ def test_two_tabs(page, new_page, user, half_run):
     page.goto(f"/predictions/{claim.pk}")
     wait_for_chart(page)
     page.get_by_role("button", name="Withdraw").click()
-    page.get_by_label("Why").fill("Again.")
+    page.get_by_role("dialog").get_by_label("Why").fill("Again.")
     other = new_page(signed_in=user)
     other.goto(f"/predictions/{claim.pk}")
     other.get_by_role("button", name="Withdraw").click()
-    other.get_by_label("Why").fill("The data were wrong.")
+    other.get_by_role("dialog").get_by_label("Why").fill("The data were wrong.")
     other.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
     expect(other.locator("#status")).to_contain_text("The data were wrong.")
 

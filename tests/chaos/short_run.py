@@ -1,4 +1,4 @@
-"""The run that every case disturbs: some ten seconds of real training, the same records each time.
+"""The run that every case disturbs: some seconds of real training, the same records each time.
 
 The tiny model learns sums under CISPO. Synchronous, in float32 and with one group in flight, so that a run is a
 function of its seed, bit for bit. Math-Verify judges, in the reward process.
@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.deep import IS_DEEP
 from tests.pretrained import MODEL, have_model
 from training.tasks.arithmetic import THINK
 
 RECIPE, TASK, SEED = "chaos", "math", 7
-STEPS, EVERY = 12, 3  # updates, and from one evaluation and checkpoint to the next
-MIDDLE = 5  # two updates past a checkpoint
+# Updates, and from one evaluation and checkpoint to the next. The long form needs more time before a run's end.
+STEPS, EVERY = (40, 4) if IS_DEEP else (12, 3)
+MIDDLE = STEPS // 2 // EVERY * EVERY - EVERY + 2  # two updates past a checkpoint
 BUDGET_HOURS = 5.0  # never reached: the steps end it
 CHANGES: dict[str, dict[str, Any]] = {
     "task": {
