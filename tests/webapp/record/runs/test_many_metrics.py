@@ -43,7 +43,7 @@ def test_the_answer_and_the_run_say_so(narrow, user, make_record):
     token = create_token(user=user, project=narrow.project, scope="write")
     api = Client(headers={"Authorization": f"Bearer {token}"})
     record = make_record(0, {f"m{i}": 1.0 for i in range(5)}).model_dump()
-    many = make_record(1, {f"m{i}": 1.0 for i in range(1001)}).model_dump()
+    many = make_record(1, {f"m{i}": 1.0 for i in range(1000)}).model_dump()
     address = f"/api/v1/runs/{narrow.pk}"
 
     answer = api.post(f"{address}/records", {"records": [record]}, content_type="application/json").json()
