@@ -17,7 +17,7 @@ class LOADER(_FASTEST):  # type: ignore[misc]
         try:
             return super().construct_object(node, deep)
         except (ValueError, OverflowError, LookupError, AttributeError) as error:
-            said = node.value if isinstance(node, yaml.ScalarNode) else "this"
-            shown = repr(said if len(said) <= SHOWN else f"{said[:SHOWN]}…")
+            text = node.value if isinstance(node, yaml.ScalarNode) else None
+            shown = "a mapping" if text is None else repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
             wrong = f"{shown} cannot be read as {node.tag.rpartition(':')[2]}"
             raise yaml.constructor.ConstructorError(None, None, wrong, node.start_mark) from error

@@ -21,7 +21,7 @@ def test_plain_values_are_read_as_they_are():
         ("2001-12-14t21:59:43.10-25:00", "cannot be read as timestamp"),
         ("!!timestamp x", "'x' cannot be read as timestamp"),
         ("!!bool x", "'x' cannot be read as bool"),
-        ("!!bool {=: x}", "'this' cannot be read as bool"),
+        ("!!bool {=: x}", "a mapping cannot be read as bool"),
         ("!!int ''", "'' cannot be read as int"),
         ("!!float _", "'_' cannot be read as float"),
         ("9" * 5000, "9…' cannot be read as int"),
