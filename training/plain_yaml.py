@@ -9,7 +9,7 @@ DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 SHOWN = 40  # characters of a value that cannot be read
 
 
-class LOADER(_FASTEST):  # type: ignore[misc]
+class LOADER(_FASTEST):
     """One error for whatever cannot be read, with its place: PyYAML lets through what Python says of a wrong date,
     number or truth value."""
 
