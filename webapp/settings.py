@@ -174,6 +174,7 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "webapp.interfaces.assets.HashedFiles"},
 }
+FILE_UPLOAD_PERMISSIONS = 0o600  # of collected files, too: what lies in HEADROOM_HOME is for its owner alone
 WHITENOISE_USE_FINDERS = True  # as long as nothing is collected
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 

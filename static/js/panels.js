@@ -307,7 +307,7 @@ function foldedForm() {
 
 function summary() {
   const { panels, matching, unmatched, runs, problem } = payload;
-  const words = [problem, panels.length ? `${panels.length === matching ? "" : `The first ${panels.length} of `}${matching} metric${matching === 1 ? "" : "s"} of ${runs} run${runs === 1 ? "" : "s"}.` : "These runs report no such metric."];
+  const words = [problem, panels.length ? `${panels.length === matching ? "" : `The first ${panels.length} of `}${matching.toLocaleString("en")} metric${matching === 1 ? "" : "s"} of ${runs} run${runs === 1 ? "" : "s"}.` : "These runs report no such metric."];
   if (matching > panels.length) words.push("Narrow the patterns to see the others.");
   if (unmatched.length && panels.length) words.push(`Nothing is named like ${unmatched.slice(0, 5).join(", ")}.`);
   return words.join(" ").trim();

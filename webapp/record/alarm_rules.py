@@ -22,6 +22,8 @@ import yaml
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from training.plain_yaml import LOADER
+
 ANY_METRIC = "*"
 _TRUNCATION = "Answers are cut off at the length limit; 10 to 15 % of them came before instability."
 _TRUNCATION_LOOK = "Look at the response length and the room for thinking, and at the length control."
@@ -268,7 +270,8 @@ def _read(setting: str) -> Any:
     """What the setting says: inline JSON starts with a brace, everything else is a file's name."""
     inline = setting.lstrip().startswith("{")
     try:
-        return yaml.safe_load(setting if inline else Path(setting).read_text())  # JSON is YAML
+        text = setting if inline else Path(setting).read_text()
+        return yaml.load(text, Loader=LOADER)  # nosec B506  # a safe one; JSON is YAML
     except (OSError, UnicodeDecodeError) as error:
         raise AlarmSettingsError(f"{setting} cannot be read: {error}") from None
     except yaml.YAMLError as error:

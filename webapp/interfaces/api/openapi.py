@@ -29,6 +29,7 @@ SAID = {
     404: "There is no such thing in the token's project.",
     409: "It cannot be done as things stand now, or a repeated request came with another body.",
     413: "The body is too large.",
+    414: "The address is longer than 4,094 characters.",
     422: "A value cannot be used, or a query parameter is not known; field names it.",
     429: "Too many requests of this kind; Retry-After says after how many seconds to come again.",
     500: "A mistake of the server's; it has been logged.",
@@ -141,10 +142,11 @@ def _describe_parameters(operation: Json) -> None:
 
 def _put_errors(method: str, operation: Json, opened_by: BearerToken) -> None:
     """Each status with which an operation may refuse, and the scope that it needs."""
-    has_path = any(each["in"] == "path" for each in operation.get("parameters", ()))
+    places = {each["in"] for each in operation.get("parameters", ())}
     has_body = method in ("post", "put", "patch") and "requestBody" in operation
     happens = {401, 403, 422, 500} | (SAID.keys() & operation["responses"].keys())
-    happens |= ({404} if has_path else set()) | ({400, 413} if has_body else set())
+    happens |= ({404} if "path" in places else set()) | ({400, 413} if has_body else set())
+    happens |= {414} if places & {"path", "query"} else set()
     happens |= {429} if opened_by.limit else set()
     content = {"application/json": {"schema": {"$ref": REF.format(model="ErrorBody")}}}
     refusals = {status: {"description": SAID[status], "content": content} for status in happens}

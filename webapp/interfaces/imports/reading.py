@@ -101,7 +101,11 @@ def _unpacked(one: Import, archive: Path) -> Path:
     if not folder.exists():
         partial = folder.with_name(f".{UNPACKED}.partial")
         uploads.remove(partial)
-        unpacked(archive, partial, max_bytes=UNPACKED_TO_PACKED * settings.IMPORT_MAX_BYTES)
+        try:
+            unpacked(archive, partial, max_bytes=UNPACKED_TO_PACKED * settings.IMPORT_MAX_BYTES)
+        except BadSource:
+            uploads.remove(partial)  # a small archive may have come to much by then
+            raise
         partial.rename(folder)
     inside = sorted(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_file() else folder

@@ -147,6 +147,9 @@ def test_times_at_the_ends_of_time(writer, tracked, record, problem, time):
         "0x" + "f" * 5000,
         "&a [*a]",
         "!!binary x",
+        "!!timestamp x",
+        "!!bool x",
+        "!!int ''",
     ],
 )
 def test_odd_values_of_a_study(launcher, project, model_folder, problem, value):

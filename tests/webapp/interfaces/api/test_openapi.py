@@ -327,6 +327,8 @@ def test_every_parameter_and_refusal_is_described(document):
         for status, response in operation["responses"].items():
             assert response["description"], (endpoint, status)
         assert {401, 403} <= set(operation["responses"]), endpoint
+        can_be_long = any(each["in"] in ("path", "query") for each in operation.get("parameters", ()))
+        assert (414 in operation["responses"]) == can_be_long, endpoint  # the web server's own answer
 
 
 def test_every_example_is_of_an_operation(document):

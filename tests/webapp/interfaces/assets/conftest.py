@@ -1,5 +1,7 @@
 """Assets as a started stack has them: collected once a session, hashed and compressed."""
 
+import os
+
 import pytest
 from django.contrib.staticfiles import storage as staticfiles
 from django.core.files.storage import storages
@@ -12,9 +14,11 @@ from webapp.interfaces.assets import collect_assets
 def collected_folder(tmp_path_factory):
     """A STATIC_ROOT that was collected into."""
     folder = tmp_path_factory.mktemp("static")
+    before = os.umask(0o077)  # as `stack.environment.keep_private`
     with override_settings(STATIC_ROOT=folder):
         _forget_storage()
         assert collect_assets()
+    os.umask(before)
     _forget_storage()
     return folder
 

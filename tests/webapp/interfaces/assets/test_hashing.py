@@ -35,6 +35,11 @@ def test_a_page_links_hashed_names_that_are_cached_for_ever(collected, db):
         assert int(re.search(r"max-age=(\d+)", response.headers["Cache-Control"])[1]) > 365 * 24 * 3600
 
 
+def test_collected_files_are_for_their_owner_alone(collected):
+    open_ones = [path.name for path in collected.rglob("*") if path.is_file() and path.stat().st_mode & 0o077]
+    assert open_ones == []
+
+
 def test_modules_import_hashed_modules_that_exist(collected):
     modules = [path for path in (collected / "js").glob("*.js") if HASHED.search(path.name)]
     assert modules

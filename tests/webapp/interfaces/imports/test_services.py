@@ -162,6 +162,16 @@ def test_an_archive_that_cannot_be_unpacked_fails_with_its_reason(begin, content
     assert not (uploads.imports_folder().parent / "evil.lines").exists()
 
 
+def test_what_a_refused_archive_held_does_not_stay_on_the_disk(begin):
+    """A megabyte may have come to hundreds by the time it is refused."""
+    one = begin(zipped(a_csv="step,loss\n1,2\n", **{"__/evil_lines": "x"}), name="late.zip")
+
+    assert take_turn().state == State.FAILED
+
+    kept = [path.name for path in uploads.folder_of(one.pk).rglob("*") if path.is_file()]
+    assert kept == ["late.zip"]
+
+
 # --- servers --------------------------------------------------------------------------------------------------
 
 

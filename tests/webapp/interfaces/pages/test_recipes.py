@@ -81,6 +81,8 @@ ODD_YAML = [
     "a: &b [*b]",
     "a: " + "x" * 100_001,
     "a: {" + "b: {" * 300,
+    "a: !!timestamp x",
+    "a: !!bool x",
 ]
 
 

@@ -43,18 +43,20 @@ def test_the_answer_and_the_run_say_so(narrow, user, make_record):
     token = create_token(user=user, project=narrow.project, scope="write")
     api = Client(headers={"Authorization": f"Bearer {token}"})
     record = make_record(0, {f"m{i}": 1.0 for i in range(5)}).model_dump()
+    many = make_record(1, {f"m{i}": 1.0 for i in range(1000)}).model_dump()
     address = f"/api/v1/runs/{narrow.pk}"
 
     answer = api.post(f"{address}/records", {"records": [record]}, content_type="application/json").json()
     page = Client()
     page.force_login(user)
+    about = f"/runs/{narrow.pk}?tab=diagnostics"
 
     assert answer["warning"].startswith("The run has as many metrics as its project allows. 2 further names")
     assert api.get(f"{address}/metrics").json() == {"items": ["m0", "m1", "m2"], "next": None}
-    assert (
-        "as many metrics as its project allows, 3."
-        in page.get(f"/runs/{narrow.pk}?tab=diagnostics").content.decode()
-    )
+    assert "as many metrics as its project allows, 3." in page.get(about).content.decode()
+    Project.objects.filter(pk=narrow.project_id).update(max_metrics=1000)
+    api.post(f"{address}/records", {"records": [many]}, content_type="application/json")
+    assert "as many metrics as its project allows, 1,000." in page.get(about).content.decode()
 
 
 def test_names_come_in_pages(tracked, user, make_record):

@@ -41,7 +41,7 @@ def unpacked(archive: Path, into: Path, *, max_bytes: int = MAX_BYTES, max_files
         for name, content in _members(archive):
             files += 1
             if files > max_files:
-                raise BadSource(archive.name, None, f"The archive has more than {max_files} files.")
+                raise BadSource(archive.name, None, f"The archive has more than {max_files:,} files.")
             size += _copied(archive, into / _safe(archive, name), content, limit - size)
     except (*BROKEN, OSError, ValueError) as error:
         reason = f"The archive cannot be unpacked: {str(error)[:200] or type(error).__name__}."

@@ -96,7 +96,7 @@ def _joined(opened: BinaryIO, torn: Torn) -> Iterator[bytes]:
         parts.append(data)
         size += len(data)
         if size > MAX_RECORD:
-            raise Damaged(f"it is larger than {MAX_RECORD} bytes")
+            raise Damaged(f"it is larger than {MAX_RECORD:,} bytes")
         if kind in (FULL, LAST):
             yield b"".join(parts)
             parts, size = [], 0

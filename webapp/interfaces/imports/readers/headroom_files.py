@@ -157,7 +157,7 @@ class File:
         for line, position, said in self._entries(builder):
             run = text(said.get("id" if _is_run(said) else "run"))
             if run not in spans and len(spans) == MAX_RUNS:
-                raise builder.bad(line, f"There are more than {MAX_RUNS} runs.")
+                raise builder.bad(line, f"There are more than {MAX_RUNS:,} runs.")
             span = spans.setdefault(run, Span(position))
             span.last_line = line
             span.about = _about(builder, line, said) or span.about

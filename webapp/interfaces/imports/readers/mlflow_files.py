@@ -17,6 +17,7 @@ import yaml
 
 from headroom.adapters import naming
 from headroom.adapters.naming import model_of, seed_of, verl_devices
+from training.plain_yaml import LOADER
 from webapp.interfaces.imports.readers.building import (
     ANY_STEP,
     Builder,
@@ -97,7 +98,7 @@ class MlflowRun:
     def _rows(self, options: Options, config: Mapping[str, Any]) -> Iterator[Row]:
         """One for all that was logged at a moment, in the order of time; line: the how many-th."""
         if len(self.metric_names) > MAX_METRICS:
-            raise BadSource(self.place, None, f"There are more than {MAX_METRICS} metrics.")
+            raise BadSource(self.place, None, f"There are more than {MAX_METRICS:,} metrics.")
         for name in self.metric_names:
             check_name(self.place, None, name)
         builder = Builder(
@@ -170,9 +171,9 @@ def _described(root: Path, meta: Path) -> dict[str, Any]:
     """Raises BadSource."""
     name = inside(root, meta)
     if meta.stat().st_size > MAX_META:
-        raise BadSource(name, None, f"This file is larger than {MAX_META} bytes.")
+        raise BadSource(name, None, f"This file is larger than {MAX_META:,} bytes.")
     try:
-        found = yaml.safe_load(meta.read_bytes())
+        found = yaml.load(meta.read_bytes(), Loader=LOADER)  # nosec B506  # a safe one
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
         raise BadSource(name, None, "This file is not YAML.") from None
     if not isinstance(found, Mapping):
@@ -249,7 +250,7 @@ def _lines(path: Path, file: str) -> Iterator[bytes]:
         if not chunk:
             break
         if len(rest) > MAX_LINE:
-            raise BadSource(file, number + 1, f"This line is longer than {MAX_LINE} bytes.")
+            raise BadSource(file, number + 1, f"This line is longer than {MAX_LINE:,} bytes.")
     if rest:
         yield rest
 
@@ -284,7 +285,7 @@ def read_database(path: Path, options: Options) -> list[FoundRun]:
             if options.experiments and experiment not in options.experiments:
                 continue
             if len(runs) == MAX_RUNS:
-                raise BadSource(path.name, None, f"There are more than {MAX_RUNS} runs: name experiments.")
+                raise BadSource(path.name, None, f"There are more than {MAX_RUNS:,} runs: name experiments.")
             found = _run_in_store(store, path, str(run_id), (name or "", experiment or "", status or ""))
             runs.append(found.found(options))
     if not runs:

@@ -64,7 +64,7 @@ class Server:
             for one in self._all("POST", "runs/search", "runs", body):
                 if len(found) == MAX_RUNS:
                     raise BadSource(
-                        self.address, None, f"There are more than {MAX_RUNS} runs: name experiments."
+                        self.address, None, f"There are more than {MAX_RUNS:,} runs: name experiments."
                     )
                 found.append(self._run(one, experiments))
         return found

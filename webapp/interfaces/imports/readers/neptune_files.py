@@ -54,7 +54,7 @@ def read(path: Path | str, options: Options) -> list[FoundRun]:
             if not run_id:
                 raise BadSource(part[1], line, "This row has no run_id.")
             if len(runs) == MAX_RUNS and (project, run_id) not in runs:
-                raise BadSource(part[1], line, f"There are more than {MAX_RUNS} runs.")
+                raise BadSource(part[1], line, f"There are more than {MAX_RUNS:,} runs.")
             runs.setdefault((project, run_id), NeptuneRun(project, run_id, options)).note(part, line, cells)
     if not runs:
         raise BadSource(root.name, None, "There are no rows.")
@@ -114,7 +114,7 @@ class NeptuneRun:
         if path in self._of_compute():
             step = Builder(part[1], self.options, []).step(line, cells["step"])
             if len(self.compute) >= MAX_COMPUTE_STEPS and step not in self.compute:
-                raise BadSource(part[1], line, f"There are more than {MAX_COMPUTE_STEPS} steps.")
+                raise BadSource(part[1], line, f"There are more than {MAX_COMPUTE_STEPS:,} steps.")
             self.compute.setdefault(step, {})[path] = _value(part, line, cells)
 
     def _of_compute(self) -> set[str]:

@@ -299,7 +299,7 @@ class Lines:
         self.offset += len(raw)
         self.line += 1
         if len(raw) > MAX_LINE:
-            raise BadSource(self._file, self.line, f"This line is longer than {MAX_LINE} bytes.")
+            raise BadSource(self._file, self.line, f"This line is longer than {MAX_LINE:,} bytes.")
         if self.line == 1:
             raw = self._without_mark(raw)
         try:

@@ -224,7 +224,7 @@ def _spans(table: Table, layout: Layout) -> dict[str, Span]:
             raise BadSource(table.file, line, "The run has no name.")
         if name not in spans:
             if len(spans) == MAX_RUNS:
-                raise BadSource(table.file, line, f"There are more than {MAX_RUNS} runs.")
+                raise BadSource(table.file, line, f"There are more than {MAX_RUNS:,} runs.")
             spans[name] = Span(position)
         spans[name].last_line = line
         if metric is not None:

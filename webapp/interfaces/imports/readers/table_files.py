@@ -88,7 +88,7 @@ class CsvTable:
         if not any(names):
             raise BadSource(self.file, 1, "The first line has to name the columns, and is empty.")
         if len(names) > MAX_COLUMNS:
-            raise BadSource(self.file, 1, f"There are more than {MAX_COLUMNS} columns.")
+            raise BadSource(self.file, 1, f"There are more than {MAX_COLUMNS:,} columns.")
         name, times = Counter(filter(None, names)).most_common(1)[0]
         if times > 1:
             raise BadSource(self.file, 1, f"Two columns are called {shown(name)}.")
@@ -121,7 +121,7 @@ class CsvTable:
         def of_row() -> Iterator[str]:
             for line in lines:
                 if lines.offset - begin > MAX_LINE or lines.line - first >= MAX_ROW_LINES:
-                    reason = f"This row is longer than {MAX_LINE} bytes or {MAX_ROW_LINES} lines."
+                    reason = f"This row is longer than {MAX_LINE:,} bytes or {MAX_ROW_LINES:,} lines."
                     raise BadSource(self.file, first, reason)
                 yield line
 
@@ -200,7 +200,7 @@ class ParquetTable:
         left_out = [each.name for each in schema if not _is_plain(each.type)]
         if len(schema) > MAX_COLUMNS or len(set(schema.names)) < len(schema):
             raise BadSource(
-                self.file, None, f"Two columns have one name, or there are more than {MAX_COLUMNS}."
+                self.file, None, f"Two columns have one name, or there are more than {MAX_COLUMNS:,}."
             )
         if left_out and only is None:
             self.notes.append(f"Columns that are no plain values are left out: {', '.join(left_out[:10])}.")
@@ -210,7 +210,9 @@ class ParquetTable:
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         for number, group in enumerate(groups):
             if group.total_byte_size > MAX_ROW_GROUP or group.num_rows < 0:
-                raise BadSource(self.file, None, f"Row group {number} is larger than {MAX_ROW_GROUP} bytes.")
+                raise BadSource(
+                    self.file, None, f"Row group {number} is larger than {MAX_ROW_GROUP:,} bytes."
+                )
         return [group.num_rows for group in groups]
 
     def rows(self, position: int | None = None) -> Iterator[tuple[int, int, Sequence[Any]]]:
@@ -249,7 +251,7 @@ def _said(file: str, row: int | None) -> Iterator[None]:
     try:
         yield
     except MemoryError:  # Arrow's own is one, too
-        reason = f"{BATCH_ROWS} rows of it take more memory than a reader may have."
+        reason = f"{BATCH_ROWS:,} rows of it take more memory than a reader may have."
         raise BadSource(file, line, reason) from None
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0][:200]

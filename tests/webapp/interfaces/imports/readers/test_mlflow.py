@@ -200,7 +200,7 @@ def test_a_short_description_that_would_be_endless(store: Path) -> None:
     assert "done" in runs_of("mlflow", store)
 
 
-@pytest.mark.parametrize("text", ["- a\n", "a: [", "\xff\xfe", "x" * 300_000])
+@pytest.mark.parametrize("text", ["- a\n", "a: [", "a: !!bool x", "\xff\xfe", "x" * 300_000])
 def test_a_run_that_is_not_described_keeps_the_others_in(store: Path, text: str) -> None:
     (run_folder(store, "done") / "meta.yaml").write_text(text)
     runs = read("mlflow", store, Options())
