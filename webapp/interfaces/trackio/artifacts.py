@@ -36,12 +36,18 @@ REFUSED = "refused: "  # and why, in place of a key
 Given = Mapping[str, Any]
 
 
-def receive(project: Project, file: UploadedFile) -> str:
-    """Its key, or why a limit refuses it: a client sends again what gets an error, and nothing that comes after it."""
-    try:
-        return store.receive(project, file.name or "", file.read, file.size).key
-    except store.TooLarge as error:
-        return f"{REFUSED}{error.message}"
+def receive(project: Project, files: Sequence[UploadedFile], too_large: str) -> list[str]:
+    """Their keys, or why a limit refuses one: a client sends again what gets an error, and nothing that comes after it.
+
+    `too_large`: the name of a file that was not even read.
+    """
+    paths = []
+    for file in files:
+        try:
+            paths.append(store.receive(project, file.name or "", file.read, file.size).key)
+        except store.TooLarge as error:
+            paths.append(f"{REFUSED}{error.message}")
+    return [*paths, f"{REFUSED}{store.too_large(too_large).message}"] if too_large else paths
 
 
 @transaction.atomic

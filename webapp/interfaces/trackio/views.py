@@ -20,7 +20,7 @@ from webapp.identity.accounts.models import ApiToken, Scope
 from webapp.interfaces.api.auth import READ, WRITE
 from webapp.interfaces.api.parsing import parse_json
 from webapp.interfaces.files import download
-from webapp.interfaces.imports.uploads import files_of
+from webapp.interfaces.imports.uploads import too_large_of
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import runs_of_client
 from webapp.interfaces.trackio import artifacts, services
@@ -166,7 +166,8 @@ def bulk_alert(token: ApiToken, given: Mapping[str, Any]) -> None:
 @answered("POST", Scope.WRITE)
 def upload(request: HttpRequest, token: ApiToken) -> JsonResponse:
     """Files whose place is said by a later request; where each lies here, as the client then names it."""
-    return JsonResponse({"paths": [artifacts.receive(token.project, file) for file in files_of(request)]})
+    files = request.FILES.getlist("files")
+    return JsonResponse({"paths": artifacts.receive(token.project, files, too_large_of(request))})
 
 
 @tool(Scope.WRITE, "uploads", "hf_token")
