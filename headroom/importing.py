@@ -224,7 +224,8 @@ def _tell(one: Answer) -> None:
 
 
 def _counted(one: Answer) -> str:
-    return f"{one['rows_read']:,} rows read, {one['rows_stored']:,} of them new"
+    read = one["rows_read"]
+    return f"{read:,} {'row' if read == 1 else 'rows'} read, {one['rows_stored']:,} of them new"
 
 
 def _report(server: Server, one: Answer) -> int:

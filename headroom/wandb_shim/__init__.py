@@ -36,7 +36,7 @@ from headroom.wandb_shim.data_types import (
 )
 from headroom.wandb_shim.entries import Config, Settings, Summary, settings_of, to_mapping
 from headroom.wandb_shim.errors import CommError, Error, UsageError
-from headroom.wandb_shim.files import Artifact
+from headroom.wandb_shim.files import Artifact, ArtifactTTL
 from headroom.wandb_shim.plot import plot_table, visualize
 from headroom.wandb_shim.public import Api
 from headroom.wandb_shim.runs import Run, begun
@@ -52,9 +52,9 @@ FINISH_FIRST = (True, "finish_previous")
 ONE_MORE = "create_new"
 
 __all__ = [
-    "Api", "Artifact", "Audio", "Classes", "CommError", "Config", "Error", "EvalTable", "Graph", "Histogram", "Html",
-    "Image", "JoinedTable", "Media", "Molecule", "Object3D", "Plotly", "Run", "Settings", "Summary", "Table",
-    "UsageError", "Video", "agent", "controller", "data_types", "errors", "finish", "init",
+    "Api", "Artifact", "ArtifactTTL", "Audio", "Classes", "CommError", "Config", "Error", "EvalTable", "Graph",
+    "Histogram", "Html", "Image", "JoinedTable", "Media", "Molecule", "Object3D", "Plotly", "Run", "Settings",
+    "Summary", "Table", "UsageError", "Video", "agent", "controller", "data_types", "errors", "finish", "init",
     "install", "log", "plot", "plot_table", "public", "sdk", "sweep", "util", "visualize",
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from enum import Enum
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -45,6 +46,10 @@ class Entry(SimpleNamespace):
         target = Path(root) / self.path
         target.parent.mkdir(parents=True, exist_ok=True)
         return shutil.copyfile(self.local_path, target).__str__()
+
+
+class ArtifactTTL(Enum):
+    INHERIT = 0
 
 
 class Artifact(Accepting, unkept=UNKEPT, answers={"used_by": []}):
@@ -241,7 +246,7 @@ class Files(Accepting):
                 warn_once(f"{kind} file", f"{name!r} could not be written as a file: {error!r}")
                 return
             if written is None:
-                warn_once(kind, f"{name!r} is a {kind}, no number, and no file can be made of it: left out")
+                warn_once(kind, f"{name!r} ({kind}) is no number, and no file can be made of it: left out")
                 return
             suffix = written.name.removeprefix(stem.name)
             self._keep_file(written, self._free_path(name, suffix, written))

@@ -14,9 +14,9 @@ from headroom.wandb_shim.util import get_module
 
 wandb = sys.modules["headroom.wandb_shim"]  # which is still being imported
 OTHERS = (
-    "catboost", "cohere", "diffusers", "dspy", "fastai", "gym", "huggingface", "kfp", "langchain", "lightning",
-    "lightning.fabric", "metaflow", "openai", "prodigy", "sacred", "sagemaker", "sklearn", "tensorboard", "tensorflow",
-    "torch", "ultralytics",
+    "catboost", "cohere", "diffusers", "dspy", "fastai", "gym", "huggingface", "jupyter", "kfp", "langchain",
+    "lightning", "lightning.fabric", "metaflow", "openai", "prodigy", "sacred", "sagemaker", "sklearn", "tensorboard",
+    "tensorflow", "torch", "ultralytics",
 )  # fmt: skip
 
 

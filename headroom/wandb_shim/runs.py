@@ -237,7 +237,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
                 yield from ((f"{name}.{part}", number) for part, number in media.numbers().items())
                 self.keep_media(name, media)
             else:
-                warn_once(name, f"{name!r} is a {type(value).__name__}, no number: left out")
+                warn_once(name, f"{name!r} ({type(value).__name__}) is no number: left out")
 
     # --- the rest -----------------------------------------------------------------------------------------------
 

@@ -71,8 +71,8 @@ def test_what_is_no_number_is_named_and_left_out(caplog: pytest.LogCaptureFixtur
     wandb.log({"samples": wandb.Image("x.png"), "note": "y"})
 
     assert said() == [(0, {"samples.rows": 1, "reward": 0.5, "loss": None}), (1, {"reward": 0.6})]
-    assert caplog.text.count("'samples' is a Image, no number") == 1
-    assert caplog.text.count("'note' is a str, no number") == 1
+    assert caplog.text.count("'samples' (Image) is no number") == 1
+    assert caplog.text.count("'note' (str) is no number") == 1
     assert "'loss' is nan, no finite number: recorded as null" in caplog.text
 
 

@@ -11,9 +11,9 @@ import headroom.wandb_shim as wandb
 
 NAMES: dict[str, str] = {
     "wandb": (
-        "AlertLevel Api Artifact Audio Classes CommError Config Error EvalTable Graph Histogram Html Image "
+        "AlertLevel Api Artifact ArtifactTTL Audio Classes CommError Config Error EvalTable Graph Histogram Html Image "
         "JoinedTable Molecule Object3D Plotly Run Settings Table UsageError Video agent alert apis attach "
-        "box3d config controller data_types define_metric ensure_configured errors finish init join "
+        "box3d config controller data_types define_metric ensure_configured errors finish init join jupyter "
         "link_model log log_artifact log_model login mark_preempting pin_config_keys plot plot_table require "
         "restore run run_id save sdk setup summary sweep teardown termerror termlog termsetup termwarn "
         "unwatch use_artifact use_model util visualize watch __version__"

@@ -32,7 +32,8 @@ from webapp.record.runs.bounds import clean_text
 
 MOST_FILES = 100  # at once; more of them come as one archive
 MAX_FILE_NAME = 200
-API = ("/api/v1/imports", "/api/upload")  # their token is checked before anything of the body is read
+OF_RUNS = "/api/upload"  # files that runs keep
+API = ("/api/v1/imports", OF_RUNS)  # their token is checked before anything of the body is read
 UPLOADED = "uploaded"
 INCOMING = ".incoming"
 
@@ -54,20 +55,23 @@ class Incoming(TemporaryUploadedFile):
 
 
 class Bounded(TemporaryFileUploadHandler):
-    """Django's upload handler for every form: files go to disk, and of more than `IMPORT_MAX_BYTES` none is kept."""
+    """Django's upload handler for every form: files go to disk, and of more bytes than an import or a file of a run may
+    have none is kept."""
 
-    received = 0
+    received = most = 0
 
     def new_file(self, *args: Any, **kwargs: Any) -> None:
         if self.request is None or not _may_upload(self.request):
             raise StopUpload(connection_reset=True)
         FileUploadHandler.new_file(self, *args, **kwargs)
+        of_runs = self.request.path.startswith(OF_RUNS)
+        self.most = settings.ARTIFACT_MAX_BYTES if of_runs else settings.IMPORT_MAX_BYTES
         self.file = Incoming(self.file_name, self.content_type, self.charset, self.content_type_extra)
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
         self.received += len(raw_data)
-        if self.received > settings.IMPORT_MAX_BYTES:
-            self.request.upload_is_too_large = True  # type: ignore[union-attr]
+        if self.received > self.most:
+            self.request.upload_too_large = self.file_name  # type: ignore[union-attr]
             raise SkipFile
         super().receive_data_chunk(raw_data, start)
 
@@ -80,9 +84,14 @@ def _may_upload(request: HttpRequest) -> bool:
 def files_of(request: HttpRequest, field: str = "files") -> list[UploadedFile]:
     """The files of a form. Raises InvalidInput: 413 where they are too large."""
     files = request.FILES.getlist(field)
-    if getattr(request, "upload_is_too_large", False):
+    if too_large_of(request):
         raise TooLarge
     return files
+
+
+def too_large_of(request: HttpRequest) -> str:
+    """The name of the file that went beyond the limit, once `request.FILES` was read."""
+    return getattr(request, "upload_too_large", None) or ""
 
 
 def imports_folder() -> Path:

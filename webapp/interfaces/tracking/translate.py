@@ -163,6 +163,8 @@ class Meter:
         self.tokens = _total(values, TOTAL_TOKENS, self.tokens)
         if not any(name in values for name in TOTAL_TOKENS) and values.get(VERL_TOKENS, -1) >= 0:
             self.tokens = (self.tokens or 0.0) + values[VERL_TOKENS]
+        if said.trainer == VERL and step == 0 and self.tokens is None:
+            self.tokens = 0.0  # before its first step nothing was used
         self.flops = _total(values, TOTAL_FLOPS, self.flops)
         if values.get(DEVICE_HOURS, -1) >= 0:
             self.device_hours, self.told = values[DEVICE_HOURS], True

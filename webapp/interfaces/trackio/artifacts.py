@@ -13,46 +13,75 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 
-from webapp.base.errors import InvalidInput
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.client_runs import MAX_GROUP
 from webapp.interfaces.tracking.intake import locked
 from webapp.interfaces.tracking.models import ClientRun, Group
-from webapp.interfaces.trackio.services import TRACKIO, ensure_run, parse, text
+from webapp.interfaces.trackio.services import TRACKIO, ensure_run, note_refused_file, parse, text
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.artifacts.store import Received
-from webapp.record.runs.models import Run
 from webapp.record.samples.store import take_responses
 
 LATEST = "latest"
 MOST_FILES = 10_000  # of an artifact, and of a request
 NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
+REFUSED = "refused: "  # and why, in place of a key
 Given = Mapping[str, Any]
+
+
+def receive(project: Project, files: Sequence[UploadedFile], too_large: str) -> list[str]:
+    """Their keys, or why a limit refuses one: a client sends again what gets an error, and nothing that comes after it.
+
+    `too_large`: the name of a file that was not even read.
+    """
+    paths = []
+    for file in files:
+        try:
+            paths.append(store.receive(project, file.name or "", file.read, file.size).key)
+        except store.TooLarge as error:
+            paths.append(f"{REFUSED}{error.message}")
+    return [*paths, f"{REFUSED}{store.too_large(too_large).message}"] if too_large else paths
 
 
 @transaction.atomic
 def keep_media(project: Project, user: User | None, uploads: Sequence[Any]) -> None:
-    """Give files that were uploaded to their runs. All of them or none, and safe to repeat."""
+    """Give files that were uploaded to their runs; of one that cannot be kept its run says so. Safe to repeat."""
     for i, entry in enumerate(uploads):
         place = f"uploads[{i}]"
         if not isinstance(entry, dict):
             raise InvalidInput(place, f"{place} must be an object.")
-        file, name = _uploaded(project, entry, place)
-        run, path = _place(project, user, entry, place, name)
-        take_responses(store.keep(run, path, file))
+        refused = _why_refused(entry)
+        file, name = (None, "") if refused else _uploaded(project, entry, place)
+        here, path = _place(project, user, entry, place, name)
+        if file is None:
+            note_refused_file(here, refused)
+            continue
+        try:
+            take_responses(store.keep(here.run, path, file))
+        except (Conflict, InvalidInput) as error:
+            note_refused_file(here, error.message)
 
 
-def _place(project: Project, user: User | None, entry: Given, place: str, name: str) -> tuple[Run, str]:
+def _why_refused(entry: Given) -> str:
+    """What `receive` said of the file that could not be kept."""
+    said = entry.get("uploaded_file")
+    key = said.get("path") if isinstance(said, dict) else None
+    return key.removeprefix(REFUSED) if isinstance(key, str) and key.startswith(REFUSED) else ""
+
+
+def _place(project: Project, user: User | None, entry: Given, place: str, name: str) -> tuple[ClientRun, str]:
     """The run that an upload is of, and its path there; of none: of the project's newest run."""
     if entry.get("run"):
         line = parse({**entry, "metrics": {}}, place)
         folder = "media" if line.step is None else f"media/{line.step}"
-        return ensure_run(project, user, [line]).run, f"{folder}/{name}"
+        return ensure_run(project, user, [line]), f"{folder}/{name}"
     group = text(entry, place, "project", MAX_GROUP)
     newest = _runs(project, group).order_by("-run__created_at").first()
     if newest is None:
@@ -60,7 +89,7 @@ def _place(project: Project, user: User | None, entry: Given, place: str, name: 
             f"{place}.project", f"The project {group!r} has no run yet that could keep its files."
         )
     parts = [part for part in str(entry.get("relative_path") or "").split("/") if part not in ("", ".")]
-    return newest.run, "/".join(["files", *(parts if parts[-1:] == [name] else [*parts, name])])
+    return newest, "/".join(["files", *(parts if parts[-1:] == [name] else [*parts, name])])
 
 
 def _uploaded(project: Project, entry: Given, place: str) -> tuple[Received, str]:
@@ -81,6 +110,8 @@ def keep_blobs(project: Project, uploads: Sequence[Any]) -> None:
         place = f"uploads[{i}]"
         if not isinstance(entry, dict):
             raise InvalidInput(place, f"{place} must be an object.")
+        if refused := _why_refused(entry):
+            raise store.TooLarge(refused)
         file, _ = _uploaded(project, entry, place)
         if file.sha256 != entry.get("digest"):
             raise InvalidInput(f"{place}.digest", f"{place}.digest is not that of the file: {file.sha256}.")

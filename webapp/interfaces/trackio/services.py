@@ -35,6 +35,7 @@ from webapp.interfaces.tracking.translate import (
     to_ms,
     to_value,
 )
+from webapp.record.runs.ingest import note_refused
 from webapp.record.runs.models import Record, Run, State
 
 MAX_ID = 64
@@ -310,6 +311,18 @@ def _note_left_out(here: ClientRun, names: Sequence[str]) -> None:
     noted = list(dict.fromkeys([*known, *names]))[:MOST_KEPT]
     if noted != known:
         client_runs.describe(here, tags={client_runs.LEFT_OUT: noted})
+
+
+def note_refused_file(client_run: ClientRun, why: str) -> None:
+    """Count a file that is not kept on its run's page. Safe to repeat."""
+    run, here = locked(client_run)
+    why = why[:MAX_NAME]
+    if why in here.tags.get(client_runs.LEFT_OUT, []):
+        return
+    _note_left_out(here, [why])
+    attempt = run.attempt_number
+    values = run.refused.get(str(attempt), {}).get("values", 0) + 1
+    note_refused(run, attempt=attempt, refused_records=0, refused_values=values, reason=why)
 
 
 def _keep_others(run: Run, found: Read, room: Iterator[int]) -> list[str]:

@@ -20,11 +20,10 @@ from webapp.identity.accounts.models import ApiToken, Scope
 from webapp.interfaces.api.auth import READ, WRITE
 from webapp.interfaces.api.parsing import parse_json
 from webapp.interfaces.files import download
-from webapp.interfaces.imports.uploads import files_of
+from webapp.interfaces.imports.uploads import too_large_of
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import runs_of_client
 from webapp.interfaces.trackio import artifacts, services
-from webapp.record.artifacts import store
 from webapp.record.runs.models import Record
 
 log = logging.getLogger(__name__)
@@ -89,7 +88,9 @@ def _arguments(request: HttpRequest, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _problem(status: int, message: str) -> JsonResponse:
-    return JsonResponse({"data": None, "error": message}, status=status)
+    """The client shows its user the line of the status, and nothing of the body."""
+    line = "".join(c for c in message if " " <= c <= "~")[:300]
+    return JsonResponse({"data": None, "error": message}, status=status, reason=line)
 
 
 API_VERSION = 1
@@ -165,9 +166,8 @@ def bulk_alert(token: ApiToken, given: Mapping[str, Any]) -> None:
 @answered("POST", Scope.WRITE)
 def upload(request: HttpRequest, token: ApiToken) -> JsonResponse:
     """Files whose place is said by a later request; where each lies here, as the client then names it."""
-    found = files_of(request)
-    paths = [store.receive(token.project, file.name or "", file.read, file.size).key for file in found]
-    return JsonResponse({"paths": paths})
+    files = request.FILES.getlist("files")
+    return JsonResponse({"paths": artifacts.receive(token.project, files, too_large_of(request))})
 
 
 @tool(Scope.WRITE, "uploads", "hf_token")

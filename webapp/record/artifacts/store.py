@@ -95,7 +95,7 @@ def receive(project: Project, name: str, read: Read, size: int | None = None) ->
             while piece := read(PIECE):
                 total += len(piece)
                 if total > settings.ARTIFACT_MAX_BYTES:
-                    raise _too_large(name)
+                    raise too_large(name)
                 digest.update(piece)
                 file.write(piece)
             if size is not None and total != size:
@@ -187,7 +187,7 @@ def _check_limits(
     What is being received counts, so that uploads at the same time need no lock.
     """
     if size > settings.ARTIFACT_MAX_BYTES:
-        raise _too_large(name)
+        raise too_large(name)
     waiting = {each.name: _size_of(each) for each in _incoming().glob(f"{project.pk}-*")}
     if apart_from is not None:
         waiting.pop(apart_from.key, None)
@@ -205,7 +205,7 @@ def _check_limits(
         check_room(size, "path")
 
 
-def _too_large(name: str) -> TooLarge:
+def too_large(name: str) -> TooLarge:
     most = bytes_in_words(settings.ARTIFACT_MAX_BYTES)
     return TooLarge(f"{name} is too large: a file of a run has at most {most} (HEADROOM_ARTIFACT_MAX_BYTES).")
 

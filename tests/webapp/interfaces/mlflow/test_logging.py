@@ -206,7 +206,7 @@ def test_verl_has_its_pass_rate_tokens_and_device_hours(mlflow):
         (1, 0.3, None),
         (2, 0.3, None),
     ]
-    assert [each.tokens for each in points] == [None, 1000.0, 2000.0]
+    assert [each.tokens for each in points] == [0.0, 1000.0, 2000.0]
     assert [each.device_hours for each in points] == pytest.approx([0.0, 16 * 45 / 3600, 2 * 16 * 45 / 3600])
     assert Record.objects.order_by("seq").last().metrics["eval/k"] == 4.0
     assert [point.value for point in effective_points(Run.objects.get(), "train/reward")] == [0.5, 0.5]

@@ -172,7 +172,7 @@ def test_verl_counts_the_time_of_steps_without_testing_and_saving():
     step = {"timing_s/step": 100.0, "timing_s/testing": 30.0, "timing_s/save_checkpoint": 10.0}
 
     meter.advance({"val-core/a/mean@1": 0.1}, step=0, time_ms=0, said=said)
-    assert meter.device_hours == 0.0
+    assert (meter.device_hours, meter.tokens) == (0.0, 0.0)
     meter.advance(step | {"perf/total_num_tokens": 7.0}, step=1, time_ms=0, said=said)
     meter.advance({"timing_s/step": 1.0, "timing_s/testing": 2.0}, step=2, time_ms=0, said=said)
     meter.advance({"perf/total_num_tokens": 7.0}, step=2, time_ms=9 * HOUR, said=said)
@@ -187,7 +187,7 @@ def test_verl_joined_in_the_middle_is_not_known_before_its_first_step():
         {"val-core/a/mean@1": 0.1}, step=50, time_ms=0, said=RunDescription(trainer="verl", devices=16)
     )
 
-    assert meter.device_hours is None
+    assert (meter.device_hours, meter.tokens) == (None, None)
 
 
 def test_amounts_below_zero_are_none():
