@@ -226,12 +226,13 @@ MOST_LOGS = 200  # at a time
 
 
 def old_samples(project: Project, policy: RetentionPolicy, now: datetime) -> QuerySet[SampleFile]:
-    """Those that the policy lets go, of runs that ended as long ago as logs that go; none with `log_days` 0."""
+    """Those that the policy lets go, of runs that ended as long ago as logs that go; none with `log_days` 0. Not of a
+    run on which a prediction rests, nor with the tag."""
     if not policy.log_days:
         return SampleFile.objects.none()
     before = now - timedelta(days=policy.log_days)
     found = SampleFile.objects.filter(
-        run__project=project, run__state__in=ENDED, run__ended_at__lt=before, size__gt=0
+        run__project=project, run__state__in=ENDED, run__ended_at__lt=before, size__gt=0, run__predictions=None
     )
     return found.exclude(run__tags__contains=[KEEP_TAG])
 
@@ -251,7 +252,7 @@ def old_logs(project: Project, policy: RetentionPolicy, now: datetime) -> QueryS
     before = now - timedelta(days=policy.log_days)
     found = JobLog.objects.filter(
         attempt__run__project=project, attempt__state__in=ENDED, attempt__ended_at__lt=before, closed_at__isnull=False,
-        lines__gt=0,
+        lines__gt=0, attempt__run__predictions=None,
     )  # fmt: skip
     return found.exclude(attempt__run__tags__contains=[KEEP_TAG])
 

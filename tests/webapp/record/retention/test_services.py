@@ -24,6 +24,7 @@ from webapp.record.retention.selectors import preview
 from webapp.record.retention.services import clean_up, set_policy, watch_disk
 from webapp.record.runs import launch
 from webapp.record.runs.models import Attempt, Run
+from webapp.record.samples.models import SampleFile
 from webapp.reporting.alerts.models import Notice
 
 pytestmark = pytest.mark.django_db
@@ -114,9 +115,13 @@ def test_protected_runs_keep_everything(ended_run, policy, user):
     ingest.store_records(predicted, curve_records(30, first=2))
     refit(predicted.pk)
     make_prediction(user, predicted)
+    for run in (tagged, predicted):
+        SampleFile.objects.create(run=run, kind="eval", step=5, attempt=1, rows=1, size=1, prompts={})
+        JobLog.objects.create(attempt=run.attempts.get(), closed_at=timezone.now(), lines=1)
 
     assert clean_up() == 0
     assert steps_of(tagged) == steps_of(predicted) == [5, 10, 15]
+    assert SampleFile.objects.filter(size=1).count() == JobLog.objects.filter(lines=1).count() == 2
 
 
 def test_a_worker_that_dies_while_deleting_leaves_it_to_the_next(ended_run, policy, monkeypatch):
