@@ -171,7 +171,8 @@ class Response:
     def flags(self) -> list[str]:
         row = self.row
         said = [FLAG_WORDS[name] for name in ("truncated", "interrupted") if row[name]]
-        return [*said, f"{row['forced']} forced tokens"] if row["forced"] else said
+        tokens = "token" if row["forced"] == 1 else "tokens"
+        return [*said, f"{row['forced']} forced {tokens}"] if row["forced"] else said
 
     @property
     def others(self) -> list[tuple[str, str]]:
