@@ -154,13 +154,14 @@ function dragged(event) {
     kept.set(key, [Math.min(start, end), Math.max(start, end)]);
     drawParallel();
   };
+  const over = new AbortController();
   const end = (last) => {
-    window.removeEventListener("pointermove", move);
+    over.abort();
     if (Math.abs(clamp(last.clientY) - start) < 4) kept.delete(key); // a click alone frees the axis
     drawAll();
   };
-  window.addEventListener("pointermove", move);
-  window.addEventListener("pointerup", end, { once: true });
+  window.addEventListener("pointermove", move, { signal: over.signal });
+  for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, end, { signal: over.signal });
 }
 
 function drawAll() {
@@ -173,6 +174,8 @@ if (form) {
   form.addEventListener("change", ({ target }) => {
     if (target.selectedOptions[0].closest("[data-asks]")) { form.requestSubmit(); return; } // its values are not here yet
     keepInUrl({ sx: form.elements.sx.value, sy: form.elements.sy.value });
+    const shown = axes().map((each) => each.key);
+    for (const key of [...kept.keys()]) if (!shown.includes(key)) kept.delete(key); // nobody could see why runs are away
     drawAll();
   });
   parallel?.addEventListener("pointerdown", dragged);

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
@@ -180,6 +180,17 @@ def test_metrics_that_no_run_reports_are_one_sentence(page, chosen):
     look(page, "compare-metrics-none")
 
 
+def drag(axis: Locator, share: float) -> None:
+    """From its top down, over a share of it."""
+    box = axis.bounding_box()
+    middle = box["x"] + box["width"] / 2
+    mouse = axis.page.mouse
+    mouse.move(middle, box["y"] + 1)
+    mouse.down()
+    mouse.move(middle, box["y"] + share * box["height"], steps=4)
+    mouse.up()
+
+
 def test_settings_against_what_came(page, chosen):
     query = "&".join(f"run={pk}" for pk in chosen)
     page.goto(f"/compare?{query}&tab=settings")
@@ -193,16 +204,17 @@ def test_settings_against_what_came(page, chosen):
     expect(page.locator("#scatter-words")).to_contain_text("pass rate now over")
     expect(page.locator(".tabs a").first).to_have_attribute("href", re.compile("sy=pass_rate"))
 
-    axis = page.locator("#parallel g.axis").last.locator("rect").first.bounding_box()
-    middle = axis["x"] + axis["width"] / 2
-    page.mouse.move(middle, axis["y"] + 1)
-    page.mouse.down()
-    page.mouse.move(middle, axis["y"] + axis["height"] / 3, steps=4)
-    page.mouse.up()
+    drag(page.locator("#parallel g.axis").last.locator("rect").first, 1 / 3)
     expect(page.locator("#parallel-words")).to_contain_text("2 of 4 runs pass there.")
     expect(page.locator("#settings-table tbody tr:visible")).to_have_count(2)
     look(page, "compare-settings-kept")
 
+    page.locator("select[name=sy]").select_option("ceiling")  # what was kept on the other axis is over
+    expect(page.locator("#parallel-words")).to_contain_text("Drag along an axis")
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
+
+    drag(page.locator("#parallel g.axis").last.locator("rect").first, 0.3)
+    expect(page.locator("#parallel-words")).to_contain_text("runs pass there.")
     page.get_by_role("button", name="Show all runs").click()
     expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
 
