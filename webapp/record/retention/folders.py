@@ -232,7 +232,11 @@ def old_samples(project: Project, policy: RetentionPolicy, now: datetime) -> Que
         return SampleFile.objects.none()
     before = now - timedelta(days=policy.log_days)
     found = SampleFile.objects.filter(
-        run__project=project, run__state__in=ENDED, run__ended_at__lt=before, size__gt=0, run__predictions=None
+        run__project=project,
+        run__state__in=ENDED,
+        run__ended_at__lt=before,
+        size__gt=0,
+        run__predictions=None,
     )
     return found.exclude(run__tags__contains=[KEEP_TAG])
 

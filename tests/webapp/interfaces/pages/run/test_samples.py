@@ -75,12 +75,14 @@ def test_of_a_response_of_a_million_characters_it_is_said_what_is_kept_and_what_
 def test_flags_are_said_in_words(ada, make_run):
     run = make_run(0)
     ended = {"interrupted": True, "truncated": False}
-    put(run, 1, [row("a", "one", False, forced=1, **ended), row("b", "many", False, forced=19, **ended)])
+    one, many = row("a", "1", False, forced=1, **ended), row("b", "many", False, forced=19, **ended)
+    put(run, 1, [one, many])
 
     page = page_of(ada, run)
 
     assert page.count(">thinking ended by force<") == 2
     assert ">1 forced token<" in page and ">19 forced tokens<" in page
+    assert ">1 token<" in page and ">4 tokens<" in page
 
 
 def test_filters_and_what_cannot_be_read(ada, make_run):
