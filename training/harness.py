@@ -37,6 +37,8 @@ def measure(
         found: Any = simple_evaluate(
             **_model(recipe, folder), tasks=[name], limit=limit, task_manager=manager, **given
         )
+    except ImportError as error:  # of the engine's package, or one that a task asks for
+        raise TaskError(f"{task}: {first_line(error)}") from error
     except Exception as error:  # data sets that are not there are reported as one of many types
         raise TaskError(
             f"{task}: {first_line(error)}; offline, its data must be in the cache of HF_HOME"

@@ -184,6 +184,12 @@ def test_the_dry_run_says_what_would_go_and_removes_nothing(ended_run, project, 
     said = capsys.readouterr().out
     assert "default (not enabled: nothing goes by itself): 2 checkpoints, 200 bytes" in said
     assert f"{run.pk} a big one: step 5, 10: not among the newest 2" in said
+    ended_run(days=2, steps=(5, 10, 15), name="a small one", seed=1)
+    RetentionPolicy.objects.create(project=project, keep_newest=2, log_days=1)
+    SampleFile.objects.create(run=run, kind="eval", step=5, attempt=1, rows=1, size=1, prompts={})
+    call_command("clean_up", "--dry-run")
+    said = capsys.readouterr().out
+    assert "3 checkpoints" in said and "and the samples of 1 step\n" in said
     assert steps_of(run) == [5, 10, 15, 20]
 
 

@@ -224,6 +224,7 @@ def test_a_file_that_is_gone_is_said_and_the_history_stays(ada, make_run, settin
         and "1 of 1" not in page
         and "step 10: 100 % of 1 correct" in page
     )
+    assert "What is a?</pre>" in page
 
 
 def test_a_page_takes_few_queries(ada, make_run, django_assert_max_num_queries):
