@@ -135,6 +135,9 @@ function sayKept() {
   const count = runs.filter((_, i) => isKept(i)).length;
   document.getElementById("parallel-clear").hidden = !kept.size;
   document.getElementById("parallel-words").textContent = kept.size ? `${count} of ${runs.length} runs pass there.` : "Drag along an axis to keep the runs that pass there.";
+}
+
+function hideRows() {
   for (const row of document.querySelectorAll("#settings-table [data-run]")) {
     const i = runs.findIndex((run) => run.id === row.dataset.run);
     row.hidden = !isKept(i);
@@ -166,6 +169,7 @@ function dragged(event) {
 
 function drawAll() {
   drawParallel();
+  hideRows(); // not while an axis is dragged: a shorter page may scroll under the pointer
   drawScatter();
 }
 
@@ -179,6 +183,8 @@ if (form) {
     drawAll();
   });
   parallel?.addEventListener("pointerdown", dragged);
+  // A finger on an axis drags it, elsewhere the page. Of shapes in a drawing `touch-action` does not say so.
+  parallel?.addEventListener("touchstart", (event) => { if (event.target.closest("g.axis")) event.preventDefault(); }, { passive: false });
   document.getElementById("parallel-clear")?.addEventListener("click", () => { kept.clear(); drawAll(); });
   document.addEventListener("theme-changed", drawAll);
   window.addEventListener("resize", drawParallel);

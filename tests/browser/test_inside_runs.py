@@ -224,6 +224,30 @@ def test_settings_against_what_came(page, chosen):
     expect(page.locator("#parallel g.axis").last.locator(".tick")).to_have_text(re.compile(r"^1\.\d+e-5$"))
 
 
+def test_an_axis_is_dragged_by_a_finger(page, chosen):
+    page.set_viewport_size(NARROW)
+    page.goto(f"/compare?{'&'.join(f'run={pk}' for pk in chosen)}&tab=settings&sy=pass_rate")
+    expect(page.locator("#parallel path")).to_have_count(4)
+    axis = page.locator("#parallel g.axis").last.locator("rect").first
+    axis.evaluate("axis => axis.scrollIntoView({ block: 'center' })")
+    box, before = axis.bounding_box(), page.evaluate("scrollY")
+    x, top = box["x"] + box["width"] / 2, box["y"] + 1
+    finger = page.context.new_cdp_session(page)
+    finger.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+
+    finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": top}]})
+    for part in range(1, 5):
+        at = {"x": x, "y": top + part * box["height"] / 12}
+        finger.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [at]})
+    assert page.evaluate("scrollY") == before
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    expect(page.locator("#parallel-words")).to_have_text("2 of 4 runs pass there.")
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(2)
+    finger.detach()
+
+
 def test_machines_by_node_and_part(page, make_run):
     run = make_run(30)
     gpus = lambda i, part: {
