@@ -19,7 +19,16 @@ from headroom.evaluation import PassRates, evaluation_metrics
 from headroom.journal import Journal, Refused
 from headroom.samples import KINDS, rows_of
 from headroom.sender import Sender
-from headroom.values import COMPUTE_KEYS, MAX_STEP, MIN_STEP, clean_compute, clean_metrics, parts_of, shown
+from headroom.values import (
+    COMPUTE_KEYS,
+    MAX_STEP,
+    MIN_STEP,
+    clean_compute,
+    clean_metrics,
+    parts_of,
+    shown,
+    to_number,
+)
 from headroom.warned import Warnings
 
 log = logging.getLogger("headroom")
@@ -198,9 +207,10 @@ class Run:
                 return
             if kind not in KINDS:
                 raise ValueError(f"kind must be one of {', '.join(KINDS)}")
-            if not 0 <= int(step) <= MAX_STEP:
-                raise ValueError("samples are of steps from 0 on")
-            self._uploads.add_samples(rows_of(rows), kind=kind, step=int(step), attempt=self.attempt)
+            at = to_number(step)
+            if at is None or at != int(at) or not 0 <= at <= MAX_STEP:
+                raise ValueError("samples are of whole steps from 0 on")
+            self._uploads.add_samples(rows_of(rows), kind=kind, step=int(at), attempt=self.attempt)
         except Exception as error:  # tracking never stops training
             self._complain(f"samples {error}", f"the samples of step {step!r} are not kept: {error}")
 

@@ -81,6 +81,8 @@ def rows_of(rows: Any) -> Iterator[Mapping[str, Any]]:
             said = ", ".join(f"{name} has {len(values)}" for name, values in columns.items())
             raise ValueError(f"columns of samples are of one length: {said}")
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    if not isinstance(rows, Iterable):
+        raise TypeError(f"samples are rows, columns or a table, not a {type(rows).__name__}")
     for row in rows:
         if not isinstance(row, Mapping):
             raise TypeError(f"a row of samples is a mapping, not a {type(row).__name__}")

@@ -80,23 +80,26 @@ def check_options(options: Mapping[str, Any]) -> None:
 def contamination(prompts: Sequence[Prompt], training: Iterable[Prompt]) -> float:
     """Share of `prompts` that have 13 words in a row in common with a training prompt; of a shorter one, all its words.
 
-    What all prompts of a set begin or end with (a template) does not count.
+    What all prompts of a set begin or end with (a template) does not count. Prompts of one id are one.
     """
-    wanted = [set(spans) for spans in _spans_of(prompts)]
-    every = set().union(*wanted)
-    found = every & {span for spans in _spans_of(list(training)) for span in spans if span in every}
-    return sum(not spans.isdisjoint(found) for spans in wanted) / len(wanted)
+    wanted = [(key, set(spans)) for key, spans in _spans_of(prompts)]
+    every = set().union(*(spans for _, spans in wanted))
+    found = every & {span for _, spans in _spans_of(list(training)) for span in spans if span in every}
+    seen = {key for key, spans in wanted if not spans.isdisjoint(found)}
+    return len(seen) / len({prompt.id for prompt in prompts})
 
 
-def _spans_of(prompts: Sequence[Prompt]) -> Iterator[Iterator[tuple[str, ...]]]:
-    parts: dict[str, list[list[str]]] = {}
+def _spans_of(prompts: Sequence[Prompt]) -> Iterator[tuple[str, Iterator[tuple[str, ...]]]]:
+    """(id, spans) of each prompt."""
+    parts: dict[str, list[tuple[str, list[str]]]] = {}
     for prompt in prompts:  # each part of a mixture has a template of its own
-        parts.setdefault(prompt.part, []).append(_WORD.findall(prompt.text.casefold()))
-    for texts in parts.values():
+        parts.setdefault(prompt.part, []).append((prompt.id, _WORD.findall(prompt.text.casefold())))
+    for of_part in parts.values():
+        texts = [words for _, words in of_part]
         before, after = _shared(texts), _shared([words[::-1] for words in texts])
-        for words in texts:
+        for key, words in of_part:
             own = (words[before : len(words) - after] if len(texts) > 1 else []) or words
-            yield (tuple(own[i : i + _WORDS]) for i in range(max(1, len(own) - _WORDS + 1)))
+            yield key, (tuple(own[i : i + _WORDS]) for i in range(max(1, len(own) - _WORDS + 1)))
 
 
 def _shared(texts: Sequence[list[str]]) -> int:

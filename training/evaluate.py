@@ -243,5 +243,5 @@ def as_text(result: Mapping[str, Any]) -> str:
     if cut is not None:
         parts.append(f"{cut:.1%} truncated")
     if overlap is not None:
-        parts.append(f"{overlap:.1%} share 13 words in a row with a training prompt")
+        parts.append(f"{overlap:.1%} share 13 words in a row, or all of fewer, with a training prompt")
     return "; ".join(parts)

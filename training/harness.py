@@ -37,15 +37,19 @@ def measure(
         found: Any = simple_evaluate(
             **_model(recipe, folder), tasks=[name], limit=limit, task_manager=manager, **given
         )
+    except ImportError as error:  # of the engine's package, or one that a task asks for
+        raise TaskError(f"{task}: {first_line(error)}") from error
     except Exception as error:  # data sets that are not there are reported as one of many types
         raise TaskError(
             f"{task}: {first_line(error)}; offline, its data must be in the cache of HF_HOME"
         ) from error
-    # Of each problem all that its row says in words, without the examples before it.
+    # Of each problem all that its row says in words, column by column, without the examples before it.
     problems = [
-        Prompt(f"{of}/{each['doc_id']}", " ".join(v for v in each["doc"].values() if isinstance(v, str)), "")
+        Prompt(f"{of}/{each['doc_id']}", text, "", part=f"{of}/{column}")
         for of, of_task in found["samples"].items()
         for each in of_task
+        for column, text in each["doc"].items()
+        if isinstance(text, str) and text.strip()
     ]
     return _figures(name, found), problems
 

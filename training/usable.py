@@ -51,7 +51,7 @@ def usable_held_out(
     """All of them, or ValueError: an evaluation of fewer prompts could not be compared with other runs."""
     usable, reason = _usable(prompts, rollouts)
     if len(usable) < len(prompts):
-        raise ValueError(f"{len(prompts) - len(usable)} {what} cannot be used: {reason}")
+        raise ValueError(f"{len(prompts) - len(usable)} of {len(prompts)} {what} cannot be used: {reason}")
     return prompts
 
 

@@ -135,6 +135,9 @@ function sayKept() {
   const count = runs.filter((_, i) => isKept(i)).length;
   document.getElementById("parallel-clear").hidden = !kept.size;
   document.getElementById("parallel-words").textContent = kept.size ? `${count} of ${runs.length} runs pass there.` : "Drag along an axis to keep the runs that pass there.";
+}
+
+function hideRows() {
   for (const row of document.querySelectorAll("#settings-table [data-run]")) {
     const i = runs.findIndex((run) => run.id === row.dataset.run);
     row.hidden = !isKept(i);
@@ -154,17 +157,19 @@ function dragged(event) {
     kept.set(key, [Math.min(start, end), Math.max(start, end)]);
     drawParallel();
   };
+  const over = new AbortController();
   const end = (last) => {
-    window.removeEventListener("pointermove", move);
+    over.abort();
     if (Math.abs(clamp(last.clientY) - start) < 4) kept.delete(key); // a click alone frees the axis
     drawAll();
   };
-  window.addEventListener("pointermove", move);
-  window.addEventListener("pointerup", end, { once: true });
+  window.addEventListener("pointermove", move, { signal: over.signal });
+  for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, end, { signal: over.signal });
 }
 
 function drawAll() {
   drawParallel();
+  hideRows(); // not while an axis is dragged: a shorter page may scroll under the pointer
   drawScatter();
 }
 
@@ -173,9 +178,13 @@ if (form) {
   form.addEventListener("change", ({ target }) => {
     if (target.selectedOptions[0].closest("[data-asks]")) { form.requestSubmit(); return; } // its values are not here yet
     keepInUrl({ sx: form.elements.sx.value, sy: form.elements.sy.value });
+    const shown = axes().map((each) => each.key);
+    for (const key of [...kept.keys()]) if (!shown.includes(key)) kept.delete(key); // nobody could see why runs are away
     drawAll();
   });
   parallel?.addEventListener("pointerdown", dragged);
+  // A finger on an axis drags it, elsewhere the page. Of shapes in a drawing `touch-action` does not say so.
+  parallel?.addEventListener("touchstart", (event) => { if (event.target.closest("g.axis")) event.preventDefault(); }, { passive: false });
   document.getElementById("parallel-clear")?.addEventListener("click", () => { kept.clear(); drawAll(); });
   document.addEventListener("theme-changed", drawAll);
   window.addEventListener("resize", drawParallel);

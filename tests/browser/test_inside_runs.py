@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.look import look
@@ -180,6 +180,17 @@ def test_metrics_that_no_run_reports_are_one_sentence(page, chosen):
     look(page, "compare-metrics-none")
 
 
+def drag(axis: Locator, share: float) -> None:
+    """From its top down, over a share of it."""
+    box = axis.bounding_box()
+    middle = box["x"] + box["width"] / 2
+    mouse = axis.page.mouse
+    mouse.move(middle, box["y"] + 1)
+    mouse.down()
+    mouse.move(middle, box["y"] + share * box["height"], steps=4)
+    mouse.up()
+
+
 def test_settings_against_what_came(page, chosen):
     query = "&".join(f"run={pk}" for pk in chosen)
     page.goto(f"/compare?{query}&tab=settings")
@@ -193,16 +204,17 @@ def test_settings_against_what_came(page, chosen):
     expect(page.locator("#scatter-words")).to_contain_text("pass rate now over")
     expect(page.locator(".tabs a").first).to_have_attribute("href", re.compile("sy=pass_rate"))
 
-    axis = page.locator("#parallel g.axis").last.locator("rect").first.bounding_box()
-    middle = axis["x"] + axis["width"] / 2
-    page.mouse.move(middle, axis["y"] + 1)
-    page.mouse.down()
-    page.mouse.move(middle, axis["y"] + axis["height"] / 3, steps=4)
-    page.mouse.up()
+    drag(page.locator("#parallel g.axis").last.locator("rect").first, 1 / 3)
     expect(page.locator("#parallel-words")).to_contain_text("2 of 4 runs pass there.")
     expect(page.locator("#settings-table tbody tr:visible")).to_have_count(2)
     look(page, "compare-settings-kept")
 
+    page.locator("select[name=sy]").select_option("ceiling")  # what was kept on the other axis is over
+    expect(page.locator("#parallel-words")).to_contain_text("Drag along an axis")
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
+
+    drag(page.locator("#parallel g.axis").last.locator("rect").first, 0.3)
+    expect(page.locator("#parallel-words")).to_contain_text("runs pass there.")
     page.get_by_role("button", name="Show all runs").click()
     expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
 
@@ -210,6 +222,30 @@ def test_settings_against_what_came(page, chosen):
     expect(page.locator("#scatter-words")).to_contain_text("1 run: train/kl, newest over")
     expect(page.get_by_role("columnheader", name="train/kl, newest")).to_be_visible()
     expect(page.locator("#parallel g.axis").last.locator(".tick")).to_have_text(re.compile(r"^1\.\d+e-5$"))
+
+
+def test_an_axis_is_dragged_by_a_finger(page, chosen):
+    page.set_viewport_size(NARROW)
+    page.goto(f"/compare?{'&'.join(f'run={pk}' for pk in chosen)}&tab=settings&sy=pass_rate")
+    expect(page.locator("#parallel path")).to_have_count(4)
+    axis = page.locator("#parallel g.axis").last.locator("rect").first
+    axis.evaluate("axis => axis.scrollIntoView({ block: 'center' })")
+    box, before = axis.bounding_box(), page.evaluate("scrollY")
+    x, top = box["x"] + box["width"] / 2, box["y"] + 1
+    finger = page.context.new_cdp_session(page)
+    finger.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+
+    finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": top}]})
+    for part in range(1, 5):
+        at = {"x": x, "y": top + part * box["height"] / 12}
+        finger.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [at]})
+    assert page.evaluate("scrollY") == before
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(4)
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    expect(page.locator("#parallel-words")).to_have_text("2 of 4 runs pass there.")
+    expect(page.locator("#settings-table tbody tr:visible")).to_have_count(2)
+    finger.detach()
 
 
 def test_machines_by_node_and_part(page, make_run):

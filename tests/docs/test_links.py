@@ -1,10 +1,10 @@
-"""Every relative link of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ leads to something that is there."""
+"""Relative links of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ lead somewhere, and rows stand in tables."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, anchors, links, name_of, slug
+from tests.docs.pages import PAGES, ROOT, anchors, inlines, links, name_of, slug
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -45,3 +45,9 @@ def test_a_heading_is_named_as_github_does(heading, name):
 
 def test_there_are_links_to_look_at():
     assert sum(len(links(page)) for page in PAGES) > 200
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_row_has_lost_its_table(page):
+    """An empty line ends a table: what follows is text with bars in it."""
+    assert [line for line, token in inlines(page) if token.content.startswith("|")] == []

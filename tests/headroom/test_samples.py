@@ -70,24 +70,31 @@ def test_a_server_that_keeps_no_samples_is_named_once(
 
 
 @pytest.mark.parametrize(
-    ("step", "rows", "kind"),
+    ("step", "rows", "kind", "why"),
     [
-        (1, ["no mapping"], "train"),
-        (1, ROWS, "test"),
-        (-1, ROWS, "train"),
-        ("x", ROWS, "train"),
-        (1, None, "train"),
+        (1, ["no mapping"], "train", "a row of samples is a mapping, not a str"),
+        (1, ROWS, "test", "kind must be one of train, eval"),
+        (-1, ROWS, "train", "samples are of whole steps from 0 on"),
+        ("x", ROWS, "train", "samples are of whole steps from 0 on"),
+        (float("inf"), ROWS, "train", "samples are of whole steps from 0 on"),
+        (1, None, "train", "samples are rows, columns or a table, not a NoneType"),
     ],
 )
 def test_what_is_no_sample_is_a_warning(
-    begin: Begin, server: FakeServer, caplog: pytest.LogCaptureFixture, step: Any, rows: Any, kind: str
+    begin: Begin,
+    server: FakeServer,
+    caplog: pytest.LogCaptureFixture,
+    step: Any,
+    rows: Any,
+    kind: str,
+    why: str,
 ) -> None:
     run = begin()
     run.log_samples(step, rows, kind=kind)
 
     assert run.finish()
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
-    assert any("are not kept" in each for each in said) and server.files == {}
+    assert any(f"are not kept: {why}" in each for each in said) and server.files == {}
 
 
 def test_columns_tables_and_names_of_other_trainers() -> None:

@@ -101,3 +101,18 @@ def test_what_is_missing_is_said(
 ) -> None:
     assert main(["evaluate", "toy", *arguments]) == 1
     assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_package_that_is_missing_is_no_missing_data(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without(**given: Any) -> None:
+        raise ImportError("No package metadata was found for vllm")
+
+    monkeypatch.setattr("lm_eval.simple_evaluate", without)
+    assert main(["evaluate", "toy", "--task", "lm_eval/sums"]) == 1
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith("lm_eval/sums: No package metadata was found for vllm")
+    )

@@ -69,3 +69,14 @@ def test_thirteen_words_in_a_row_are_an_overlap_and_templates_are_none() -> None
     assert (
         contamination(benchmark, [*prompts("Why?", "Else", part="a"), *prompts(LONG, "1", part="b")]) == 0.5
     )
+
+
+def test_a_problem_of_several_texts_is_one_that_is_seen_by_any_of_them() -> None:
+    """As rows of lm-evaluation-harness are: a question and, in columns of their own, its name and its answer."""
+    rows = [("1", "What is two and two?", "four"), ("2", "What is nine?", "nine"), ("3", "Why?", "so")]
+    benchmark = [
+        Prompt(key, text, "", part) for key, *texts in rows for part, text in zip("qa", texts, strict=True)
+    ]
+
+    assert contamination(benchmark, [Prompt("t", "what is two and two", "")]) == pytest.approx(1 / 3)
+    assert contamination(benchmark, [Prompt("t", "what is ten", "")]) == 0

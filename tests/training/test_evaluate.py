@@ -131,4 +131,4 @@ def test_a_vocabulary_without_words_refuses_a_benchmark_in_words(
 
     assert main(["evaluate", str(schooled_model), "--task", "gsm8k", "--option", "path=mine.jsonl"]) == 1
     said = capsys.readouterr().err
-    assert "1 prompts of the benchmark gsm8k cannot be used: the model's vocabulary cannot spell" in said
+    assert "1 of 1 prompts of the benchmark gsm8k cannot be used: the model's vocabulary cannot spell" in said

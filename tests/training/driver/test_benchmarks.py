@@ -90,7 +90,7 @@ def test_what_cannot_be_taken_is_refused_before_the_run(
 
 def test_a_prompt_that_does_not_fit_is_said_with_its_benchmark(recipe: Recipe, tmp_path: Path) -> None:
     long = {"task": "countdown", "options": {"held_out_pool": 3, "train_prompts": 20}}
-    with pytest.raises(ValueError, match="3 prompts of the benchmark countdown cannot be used"):
+    with pytest.raises(ValueError, match="3 of 3 prompts of the benchmark countdown cannot be used"):
         Setup(
             change(recipe, eval__downstream=[long]), tmp_path, engine=HashGenerator(), trainer=HashTrainer()
         )

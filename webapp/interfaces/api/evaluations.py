@@ -37,7 +37,7 @@ class EvaluationOut(Schema):
     reason: str = Field(description="Why it failed, or what it waits for; else empty.")
     result: dict[str, Any] | None = Field(
         description="pass_rate (pass@1) with pass_rate_stderr over prompts, n_prompts, contamination (share of prompts "
-        "that share 13 words in a row with a training prompt) and more."
+        "that share 13 words in a row, or all of fewer, with a training prompt) and more."
     )
     created_at: datetime
     ended_at: datetime | None

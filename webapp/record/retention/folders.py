@@ -169,7 +169,7 @@ def going(
     whole = [kept for kept in found if kept.step is not None]
     is_over = now - run.ended_at >= timedelta(days=policy.checkpoint_days)
     if is_over:
-        staying, why = 0, f"ended more than {policy.checkpoint_days} days ago"
+        staying, why = 0, f"ended more than {policy.checkpoint_days} day{'' if policy.checkpoint_days == 1 else 's'} ago"
     elif is_low and policy.under_pressure:
         staying, why = 1, "the disk is low"
     else:
@@ -226,12 +226,17 @@ MOST_LOGS = 200  # at a time
 
 
 def old_samples(project: Project, policy: RetentionPolicy, now: datetime) -> QuerySet[SampleFile]:
-    """Those that the policy lets go, of runs that ended as long ago as logs that go; none with `log_days` 0."""
+    """Those that the policy lets go, of runs that ended as long ago as logs that go; none with `log_days` 0. Not of a
+    run on which a prediction rests, nor with the tag."""
     if not policy.log_days:
         return SampleFile.objects.none()
     before = now - timedelta(days=policy.log_days)
     found = SampleFile.objects.filter(
-        run__project=project, run__state__in=ENDED, run__ended_at__lt=before, size__gt=0
+        run__project=project,
+        run__state__in=ENDED,
+        run__ended_at__lt=before,
+        size__gt=0,
+        run__predictions=None,
     )
     return found.exclude(run__tags__contains=[KEEP_TAG])
 
@@ -251,7 +256,7 @@ def old_logs(project: Project, policy: RetentionPolicy, now: datetime) -> QueryS
     before = now - timedelta(days=policy.log_days)
     found = JobLog.objects.filter(
         attempt__run__project=project, attempt__state__in=ENDED, attempt__ended_at__lt=before, closed_at__isnull=False,
-        lines__gt=0,
+        lines__gt=0, attempt__run__predictions=None,
     )  # fmt: skip
     return found.exclude(attempt__run__tags__contains=[KEEP_TAG])
 

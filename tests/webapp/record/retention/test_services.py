@@ -24,6 +24,7 @@ from webapp.record.retention.selectors import preview
 from webapp.record.retention.services import clean_up, set_policy, watch_disk
 from webapp.record.runs import launch
 from webapp.record.runs.models import Attempt, Run
+from webapp.record.samples.models import SampleFile
 from webapp.reporting.alerts.models import Notice
 
 pytestmark = pytest.mark.django_db
@@ -114,9 +115,13 @@ def test_protected_runs_keep_everything(ended_run, policy, user):
     ingest.store_records(predicted, curve_records(30, first=2))
     refit(predicted.pk)
     make_prediction(user, predicted)
+    for run in (tagged, predicted):
+        SampleFile.objects.create(run=run, kind="eval", step=5, attempt=1, rows=1, size=1, prompts={})
+        JobLog.objects.create(attempt=run.attempts.get(), closed_at=timezone.now(), lines=1)
 
     assert clean_up() == 0
     assert steps_of(tagged) == steps_of(predicted) == [5, 10, 15]
+    assert SampleFile.objects.filter(size=1).count() == JobLog.objects.filter(lines=1).count() == 2
 
 
 def test_a_worker_that_dies_while_deleting_leaves_it_to_the_next(ended_run, policy, monkeypatch):
@@ -179,6 +184,12 @@ def test_the_dry_run_says_what_would_go_and_removes_nothing(ended_run, project, 
     said = capsys.readouterr().out
     assert "default (not enabled: nothing goes by itself): 2 checkpoints, 200 bytes" in said
     assert f"{run.pk} a big one: step 5, 10: not among the newest 2" in said
+    ended_run(days=2, steps=(5, 10, 15), name="a small one", seed=1)
+    RetentionPolicy.objects.create(project=project, keep_newest=2, log_days=1)
+    SampleFile.objects.create(run=run, kind="eval", step=5, attempt=1, rows=1, size=1, prompts={})
+    call_command("clean_up", "--dry-run")
+    said = capsys.readouterr().out
+    assert "3 checkpoints" in said and "and the samples of 1 step\n" in said
     assert steps_of(run) == [5, 10, 15, 20]
 
 

@@ -171,7 +171,8 @@ class Response:
     def flags(self) -> list[str]:
         row = self.row
         said = [FLAG_WORDS[name] for name in ("truncated", "interrupted") if row[name]]
-        return [*said, f"{row['forced']} forced tokens"] if row["forced"] else said
+        tokens = "token" if row["forced"] == 1 else "tokens"
+        return [*said, f"{row['forced']} forced {tokens}"] if row["forced"] else said
 
     @property
     def others(self) -> list[tuple[str, str]]:
@@ -275,7 +276,9 @@ def samples_context(run: Run, query: QueryDict) -> Context:
             page = math.ceil(total / A_PAGE)
             rows, _ = rows_of(file, asked.wanted, first=A_PAGE * (page - 1), most=A_PAGE)
     except Gone as error:
-        return context | {"gone": str(error)} | _of_prompt(run, kind, file, asked)
+        known = file.prompts.get(asked.wanted.prompt_id, {})
+        context |= {"gone": str(error), "prompt_text": harmless(known.get("text", ""))}
+        return context | _of_prompt(run, kind, file, asked)
     whole = asked.wanted.prompt_id != "" and len(rows) == 1
     first, last = A_PAGE * (page - 1) + 1, A_PAGE * (page - 1) + len(rows)
     context |= {

@@ -72,6 +72,19 @@ def test_of_a_response_of_a_million_characters_it_is_said_what_is_kept_and_what_
     )
 
 
+def test_flags_are_said_in_words(ada, make_run):
+    run = make_run(0)
+    ended = {"interrupted": True, "truncated": False}
+    one, many = row("a", "1", False, forced=1, **ended), row("b", "many", False, forced=19, **ended)
+    put(run, 1, [one, many])
+
+    page = page_of(ada, run)
+
+    assert page.count(">thinking ended by force<") == 2
+    assert ">1 forced token<" in page and ">19 forced tokens<" in page
+    assert ">1 token<" in page and ">4 tokens<" in page
+
+
 def test_filters_and_what_cannot_be_read(ada, make_run):
     run = make_run(0)
     put(run, 1, [row("a", "short", True), row("a", "something longer", False)])
@@ -211,6 +224,7 @@ def test_a_file_that_is_gone_is_said_and_the_history_stays(ada, make_run, settin
         and "1 of 1" not in page
         and "step 10: 100 % of 1 correct" in page
     )
+    assert "What is a?</pre>" in page
 
 
 def test_a_page_takes_few_queries(ada, make_run, django_assert_max_num_queries):
