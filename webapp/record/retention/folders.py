@@ -169,7 +169,8 @@ def going(
     whole = [kept for kept in found if kept.step is not None]
     is_over = now - run.ended_at >= timedelta(days=policy.checkpoint_days)
     if is_over:
-        staying, why = 0, f"ended more than {policy.checkpoint_days} day{'' if policy.checkpoint_days == 1 else 's'} ago"
+        days = policy.checkpoint_days
+        staying, why = 0, f"ended more than {days} day{'' if days == 1 else 's'} ago"
     elif is_low and policy.under_pressure:
         staying, why = 1, "the disk is low"
     else:
