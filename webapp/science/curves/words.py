@@ -38,7 +38,7 @@ def measured(value: float | None, stderr: float | None = None) -> str:
 
 
 def amount(value: float | None, *, counted: bool = False) -> str:
-    """An amount: three significant digits, thousands grouped, "1.20e21" when huge, "1e-6" when tiny; "never" at infinity.
+    """Three significant digits, thousands grouped, "1.20e21" when huge, "1e-6" when tiny, "never" at infinity.
 
     counted: what comes in whole numbers, as steps do: "58" rather than "58.0", and "7.8" for what lies between two.
     """
