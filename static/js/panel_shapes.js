@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["svg", "path", "text", "title", "line", "rect", "g"]);
 const ROOM = 0.4; // of a limit, beyond it
-export const PAD = { l: 52, r: 6, t: 8, b: 16 };
+export const PAD = { l: 58, r: 6, t: 8, b: 16 };
 
 export function element(name, attributes = {}, text = "") {
   const node = SHAPES.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);

@@ -45,7 +45,7 @@ def chosen(make_run):
                 else 1 + rng.random() + (30 if i == 80 else 0),
                 "train/response_length": 300 + i * (2 + number) + rng.gauss(0, 20),
             }
-            | ({"train/kl": 1e-5 * (1 + rng.random())} if number == 1 else {})
+            | ({"train/kl": 1e-5 * (1 + rng.random()) if i else -0.000888} if number == 1 else {})
             for i in range(120)
         ]
         store(run, rows)
@@ -60,6 +60,13 @@ def test_any_metrics_of_runs_and_of_recipes(page, chosen):
     expect(page.locator("details.names summary")).to_have_text(re.compile(r"^\d+ metrics reported$"))
     expect(page.get_by_text("1 of 4 runs report it.")).to_be_visible()
     expect(page.get_by_text("Left out as not finite: 9 values.")).to_be_visible()
+    expect(page.locator("#panels text", has_text="-0.000888")).to_be_visible()
+    assert (
+        page.locator("#panels text").evaluate_all(
+            "all => all.filter((one) => one.getBBox().x < 0).map((one) => one.textContent)"
+        )
+        == []
+    )
     look(page, "compare-metrics-runs")
 
     page.locator("#panels svg").first.hover()
@@ -103,7 +110,7 @@ def test_a_part_of_the_axis_is_brushed_and_panels_have_a_table(page, chosen):
     expect(page).to_have_url(re.compile(r"lo=\d+(\.\d+)?&hi=\d+(\.\d+)?"))
     lo, hi = (float(page.locator(f"#axis-{end}").input_value()) for end in ("lo", "hi"))
     assert 80 < lo < hi < 180
-    expect(page.locator("#panels svg").first.locator("text").nth(2)).to_have_text(re.compile(f"^{int(lo)}"))
+    expect(page.locator("#panels svg").first.locator("text").nth(2)).to_have_text(re.compile(f"^{lo:.0f}"))
     expect(page.get_by_role("link", name="Curves", exact=True)).not_to_have_attribute(
         "href", re.compile("lo=")
     )
