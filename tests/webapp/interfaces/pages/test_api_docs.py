@@ -42,7 +42,7 @@ def test_an_operation_says_what_it_takes_gives_and_refuses(document):
     assert [(member.name, member.type) for member in records.body] == [("records", "list of object")]
     assert '"device_hours"' in records.body_example
     assert '"accepted": 1' in records.answers[0].examples[0].text
-    assert [refusal.status for refusal in records.refusals] == ["400", "404", "409", "422"]
+    assert [refusal.status for refusal in records.refusals] == ["400", "404", "409", "414", "422"]
     assert records.command.endswith('-d @body.json "$HEADROOM_URL/api/v1/runs/{run_id}/records"')
 
 
