@@ -573,6 +573,7 @@ SILENT = {
         "ensure_run": "a trainer's report; a new run is told by make_client_run",
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
+        "note_refused_file": "a trainer's report",
     },
     "webapp.record.runs.editing": {
         "cleaned": "reads",
