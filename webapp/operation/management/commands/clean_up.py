@@ -9,10 +9,7 @@ from webapp.identity.accounts.models import Project
 from webapp.operation.management.base import project_named
 from webapp.record.retention.selectors import policy_of, preview
 from webapp.record.retention.services import clean_up, watch_disk
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+from webapp.science.curves import words
 
 
 class Command(BaseCommand):
@@ -42,22 +39,22 @@ class Command(BaseCommand):
         count = clean_up(options["seconds"])
         disk = disk_now()
         free = f"; {bytes_in_words(disk.free)} are free" if disk else ""
-        self.stdout.write(f"{_counted(count, 'checkpoint')} removed{free}.")
+        self.stdout.write(f"{words.count(count, 'checkpoint')} removed{free}.")
 
     def _say(self, project: Project) -> None:
         policy = policy_of(project)
         found = preview(project, policy)
         state = "enabled" if policy.enabled else "not enabled: nothing goes by itself"
         self.stdout.write(
-            f"{project.slug} ({state}): {_counted(found.count, 'checkpoint')}, {bytes_in_words(found.size)}"
+            f"{project.slug} ({state}): {words.count(found.count, 'checkpoint')}, {bytes_in_words(found.size)}"
         )
         for run, rows in found.rows:
             steps = ", ".join(str(one.kept.step) if one.kept.step is not None else "damaged" for one in rows)
             self.stdout.write(f"  {run.pk} {run.name}: step {steps}: {rows[-1].why}")
         if found.log_count:
-            self.stdout.write(f"  and the stored logs of {_counted(found.log_count, 'attempt')}")
+            self.stdout.write(f"  and the stored logs of {words.count(found.log_count, 'attempt')}")
         if found.sample_count:
-            self.stdout.write(f"  and the samples of {_counted(found.sample_count, 'step')}")
+            self.stdout.write(f"  and the samples of {words.count(found.sample_count, 'step')}")
         if found.looked_at < found.runs:
             self.stdout.write(
                 f"  ({found.looked_at:,} of {found.runs:,} ended runs were looked at in the time)"
