@@ -53,12 +53,10 @@ function showDensity() {
 }
 
 document.addEventListener("click", (event) => {
-  const target = event.target.closest("[data-theme-toggle], [data-density-toggle], [data-open-dialog], [data-close-dialog], [data-open-palette], [data-open-keys]");
+  const target = event.target.closest("[data-theme-toggle], [data-density-toggle], [data-open-palette], [data-open-keys]");
   if (!target) return;
   if ("themeToggle" in target.dataset) nextTheme();
   if ("densityToggle" in target.dataset) nextDensity();
-  if ("openDialog" in target.dataset) document.getElementById(target.dataset.openDialog).showModal();
-  if ("closeDialog" in target.dataset) target.closest("dialog").close();
   if ("openPalette" in target.dataset) openPalette();
   if ("openKeys" in target.dataset) showKeys();
 });

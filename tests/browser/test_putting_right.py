@@ -28,6 +28,7 @@ def test_metrics_are_shown_before_they_are_saved_and_a_deleted_run_comes_back(pa
     look(page, "run-meaning")
     assert Run.objects.get(pk=run.pk).meaning == {}
     page.locator("#meaning-dialog").get_by_role("button", name="Save").click()
+    expect(page.locator("#meaning-dialog")).to_be_hidden()  # it is open until the new page is there
     expect(page.get_by_text("112 device-hours").first).to_be_visible()
 
     page.get_by_role("button", name="Edit", exact=True).click()
