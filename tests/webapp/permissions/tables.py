@@ -35,7 +35,7 @@ ADMINS = (
 )
 SPENDS = (
     r"launch(-check)?|run-(stop|resume|extend|priority|launch|delete|evaluate|cancel-evaluation)"
-    r"|new-study|study-(seeds|stop|archive)"
+    r"|new-study|study-(preview|seeds|stop|archive)"
 )
 # One's own things, and what asks for more itself where it is the project's.
 FOR_VIEWERS = (

@@ -56,7 +56,7 @@ def test_every_route_needs_what_its_kind_must():
         "project-settings", "audit", "audit-csv", "audit-jsonl",
     }  # fmt: skip
     assert {name for name, read in more.items() if read == Permission.LAUNCH} == {
-        "launch", "new-study", "study-preview",
+        "launch", "new-study",
     }  # fmt: skip
     assert {
         "sign-in", "account_login", "mfa_authenticate", "mfa_login_webauthn", "openid-begin", "openid-callback",

@@ -127,7 +127,7 @@ urlpatterns = [
     route("leaderboard/efficiency", leaderboard.leaderboard_efficiency, "leaderboard-efficiency", Need(VIEW)),
     route("studies", studies.studies, "studies", Need(VIEW)),
     route("studies/new", new_study.new_study, "new-study", Need(LAUNCH, LAUNCH)),
-    route("studies/new/preview", new_study.preview, "study-preview", Need(LAUNCH, limit=SEARCHES)),
+    route("studies/new/preview", new_study.preview, "study-preview", Need(write=LAUNCH, limit=SEARCHES)),
     route("studies/<slug:study_id>", studies.study, "study", Need(VIEW)),
     route("studies/<slug:study_id>/state", studies.state, "study-state", Need(VIEW)),
     route("studies/<slug:study_id>/results.csv", studies.results_csv, "study-csv", Need(VIEW, limit=HEAVY)),

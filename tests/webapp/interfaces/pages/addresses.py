@@ -77,7 +77,7 @@ PAGES: dict[str, Callable[[Things], str]] = {
 NOT_PAGES = {
     "example", "run-figure", "run-panels", "run-timeline", "run-log", "run-log-lines", "run-file", "runs-complete",
     "runs-bulk", "compare-search", "compare-panels", "compare-odds", "compare-crossings", "leaderboard-csv",
-    "leaderboard-efficiency", "leaderboard-group", "leaderboard-evidence", "study-preview", "study-state",
+    "leaderboard-efficiency", "leaderboard-group", "leaderboard-evidence", "study-state",
     "study-csv", "runs-csv", "runs-json", "run-records-csv", "run-records-jsonl",
     "run-records-parquet", "run-samples-jsonl", "shared-picture", "palette",
     "alive", "predictions-csv", "prediction-proposal", "prediction-figure", "retention-preview", "audit-csv",

@@ -65,7 +65,7 @@ def test_another_base_brings_its_form_with_what_applies(ada, model_folder):
 
 
 def test_the_preview_shows_each_run_with_its_difference_and_the_cost(ada, study_form):
-    page = ada.get("/studies/new/preview", study_form).content.decode()
+    page = ada.post("/studies/new/preview", study_form).content.decode()
 
     assert "8 runs" in page
     assert "128 device-hours" in page
@@ -83,10 +83,20 @@ def test_the_preview_shows_each_run_with_its_difference_and_the_cost(ada, study_
     ],
 )
 def test_the_preview_says_what_is_wrong(ada, study_form, change, words):
-    page = ada.get("/studies/new/preview", study_form | change).content.decode()
+    page = ada.post("/studies/new/preview", study_form | change).content.decode()
 
     assert 'role="alert"' in page
     assert words in page
+
+
+def test_as_many_settings_as_the_form_takes_are_previewed(ada, study_form):
+    """No address could hold them."""
+    settings = "\n".join(f"optimizer.lr = 0.{digits:04}" for digits in range(1, 170))
+
+    page = ada.post("/studies/new/preview", study_form | {"settings": settings})
+
+    assert 3000 < len(settings) < 4000 and page.status_code == 200
+    assert "172 variants with 2 seeds each: 344 runs" in page.content.decode()
 
 
 def test_launching_leads_to_the_study_once(ada, study_form):
@@ -337,7 +347,7 @@ def test_an_archived_study_leaves_the_list_and_comes_back(ada, finished):  # noq
 def test_a_form_that_nobody_has_filled_in_is_not_told_off(ada, study_form, kind, awaited):
     form = study_form | {"kind": kind, "axis": "batch", "values": "", "settings": "", "change": []}
 
-    page = ada.get("/studies/new/preview", form).content.decode()
+    page = ada.post("/studies/new/preview", form).content.decode()
 
     assert awaited in page
     assert 'role="alert"' not in page

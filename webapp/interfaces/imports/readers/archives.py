@@ -37,12 +37,17 @@ def unpacked(archive: Path, into: Path, *, max_bytes: int = MAX_BYTES, max_files
     into.mkdir(parents=True)
     limit = min(max_bytes, max(FREE_BYTES, archive.stat().st_size * MAX_RATIO))
     size = files = 0
+    folders = {into}
     try:
         for name, content in _members(archive):
             files += 1
             if files > max_files:
                 raise BadSource(archive.name, None, f"The archive has more than {max_files:,} files.")
-            size += _copied(archive, into / _safe(archive, name), content, limit - size)
+            target = into / _safe(archive, name)
+            if target.parent not in folders:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                folders.add(target.parent)
+            size += _copied(archive, target, content, limit - size)
     except (*BROKEN, OSError, ValueError) as error:
         reason = f"The archive cannot be unpacked: {str(error)[:200] or type(error).__name__}."
         raise BadSource(archive.name, None, reason) from None
@@ -93,11 +98,12 @@ def _of_zip(archive: Path) -> Iterator[Member]:
 
 
 def _of_tar(archive: Path) -> Iterator[Member]:
-    with tarfile.open(archive, "r|*", tarinfo=_Member) as opened:
+    with tarfile.open(archive, tarinfo=_Member) as opened:
         for info in opened:
             content = opened.extractfile(info) if info.isreg() else None
             if content is not None:
                 yield info.name, content
+            opened.members.clear()  # of 200,000 files it would hold 100 MB
 
 
 def _safe(archive: Path, name: str) -> Path:
@@ -113,11 +119,14 @@ def _safe(archive: Path, name: str) -> Path:
 
 def _copied(archive: Path, target: Path, content: IO[bytes], limit: int) -> int:
     """How many bytes. Raises BadSource."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
-        raise BadSource(archive.name, None, f"Two files in the archive are called {target.name[:100]}.")
+    try:
+        copy = target.open("xb", buffering=0)
+    except FileExistsError:
+        raise BadSource(
+            archive.name, None, f"Two files in the archive are called {target.name[:100]}."
+        ) from None
     size = 0
-    with target.open("xb") as copy:
+    with copy:
         while chunk := content.read(min(CHUNK, limit - size + 1)):
             size += len(chunk)
             if size > limit:

@@ -40,7 +40,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     project = current_project(request)
     if not (revisions := newest_revisions(project)):
         raise Http404("no recipes")
-    form = _form(request, revisions, chosen(request, revisions), bound=True)
+    form = _form(request, revisions, chosen(request, revisions))
     form.fields["name"].required = False
     form.fields["idempotency_key"].required = False
     context: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def chosen(request: HttpRequest, revisions: list[Revision]) -> Revision:
     return newest
 
 
-def _form(request: HttpRequest, revisions: list[Revision], base: Revision, bound: bool = False) -> StudyForm:
+def _form(request: HttpRequest, revisions: list[Revision], base: Revision) -> StudyForm:
     numbers = list(base.recipe.revisions.order_by("-number").values_list("number", "message"))
     choices: dict[str, list[tuple[Any, str]]] = {
         "recipe": [(r.recipe.slug, r.recipe.name) for r in revisions],
@@ -116,8 +116,7 @@ def _form(request: HttpRequest, revisions: list[Revision], base: Revision, bound
         for axis in NAMED_AXES.values()
         if (value := base_value(axis.key, recipe))
     )
-    data = request.POST if request.method == "POST" else request.GET if bound else None
-    form = StudyForm(data, choices=choices, initial=defaults)
+    form = StudyForm(request.POST if request.method == "POST" else None, choices=choices, initial=defaults)
     form.fields["axis"].help_text = f"The base has {base_of}."
     return form
 

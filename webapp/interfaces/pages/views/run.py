@@ -396,4 +396,5 @@ def download_samples(request: HttpRequest, run_id: str) -> HttpResponseBase:
     asked = samples.asked_of(request.GET)
     chosen = {"kind": asked.kind or None, "step": asked.step}
     files = files_of(run).filter(**{name: value for name, value in chosen.items() if value is not None})
-    return file_of("jsonl", f"{run.pk}-samples", jsonl_pieces(lines_of(list(files), asked.wanted)))
+    of = "" if asked.step is None else f"-step-{asked.step}"
+    return file_of("jsonl", f"{run.pk}-samples{of}", jsonl_pieces(lines_of(list(files), asked.wanted)))

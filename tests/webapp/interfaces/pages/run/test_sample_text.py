@@ -2,7 +2,7 @@
 
 import pytest
 
-from webapp.interfaces.pages.run.samples import MOST_WORDS, Part, compared, harmless, shown
+from webapp.interfaces.pages.run.sample_text import MOST_WORDS, Part, compared, harmless, shown
 
 
 @pytest.mark.parametrize(

@@ -248,3 +248,8 @@ def test_what_is_shown_is_saved_as_lines(ada, make_run):
 
     assert [line["response"] for line in lines("?kind=eval&prompt=a")] == [EVIL, "z"]
     assert [line["step"] for line in lines("?step=10&flag=incorrect")] == [10]
+    names = [
+        ada.get(f"/runs/{run.pk}/samples.jsonl{query}")["Content-Disposition"]
+        for query in ("?step=10", "?kind=eval")
+    ]
+    assert f"{run.pk}-samples-step-10.jsonl" in names[0] and f"{run.pk}-samples.jsonl" in names[1]
