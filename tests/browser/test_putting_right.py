@@ -45,3 +45,22 @@ def test_metrics_are_shown_before_they_are_saved_and_a_deleted_run_comes_back(pa
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#report")).to_contain_text("1 restored.")
     expect(page.get_by_role("link", name="grpo 8b")).to_be_visible()
+
+
+def test_the_curves_of_many_are_shown_before_they_are_saved(page, user, project):
+    for seed in range(2):
+        run = tracked_run(user=user, project=project, name="elsewhere", task="math", seed=seed)
+        ingest.store_records(run, [reported(i, "val/accuracy") for i in range(8)])
+
+    page.goto("/runs")
+    page.get_by_label("Choose every run on this page").check()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    dialog = page.locator("#bulk-dialog")
+    dialog.get_by_text("What their metrics mean").click()
+    dialog.get_by_label("Metric that is the held-out pass rate").fill("val/accuracy")
+    dialog.get_by_role("button", name="Show the curves").click()
+    expect(dialog.locator("#bulk-preview svg")).to_have_count(2)
+    look(page, "runs-change-many")
+    dialog.get_by_role("button", name="Edit 2 runs").click()
+    expect(page.locator("#report")).to_contain_text("2 changed.")
+    assert [run.meaning for run in Run.objects.all()] == [{"pass_rate": "val/accuracy"}] * 2

@@ -74,6 +74,7 @@ urlpatterns = [
     route("runs/complete", runs.complete, "runs-complete", Need(VIEW, limit=SEARCHES)),
     # Stopping and archiving ask for more: `webapp.record.runs.bulk`.
     route("runs/bulk", runs.act, "runs-bulk", Need(VIEW, CONTRIBUTE)),
+    route("runs/bulk/preview", runs.preview, "runs-bulk-preview", Need(write=CONTRIBUTE, limit=SEARCHES)),
     # One's own; sharing it asks for more: `webapp.record.savedviews.services`.
     route("runs/views", runs.save_view, "runs-save-view", Need(write=VIEW)),
     route("runs/views/<int:view_id>", runs.change_view, "runs-change-view", Need(write=VIEW)),

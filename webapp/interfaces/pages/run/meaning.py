@@ -3,14 +3,14 @@
 What the form says that puts right what is said of runs (`webapp.record.runs.editing`).
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from django.db.models import Case, Max, Value, When
 
 from headroom.adapters.naming import originals_of
-from webapp.base.errors import InvalidInput
+from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.record.runs.meaning import METRICS, Meaning, as_if_said, meaning_of
 from webapp.record.runs.models import Point, Run, Series
@@ -70,13 +70,18 @@ def nothing_to_draw(run: Run, question: Question) -> dict[str, str]:
 
 
 def form_of(run: Run) -> dict[str, Any]:
-    """What the form of the page shows: what was said, and names to choose from, each with what trainers call it."""
+    """What the form of the page shows: what was said, and names to choose from."""
+    return {"said": meaning_of(run), "names": names_of([run])}
+
+
+def names_of(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Metrics of these runs, likely ones first, each with what trainers call it."""
     preferred = Case(
         *(When(metric__startswith=start, then=Value(0)) for start in PREFERRED), default=Value(1)
     )
-    names = Series.objects.filter(run=run).exclude(metric=DEFAULT_METRIC).order_by(preferred, "metric")
-    found = names.values_list("metric", flat=True)[:MOST_NAMES]
-    return {"said": meaning_of(run), "names": [(name, ", ".join(originals_of(name))) for name in found]}
+    names = Series.objects.filter(run__in=runs).exclude(metric=DEFAULT_METRIC).order_by(preferred, "metric")
+    found = names.values_list("metric", flat=True).distinct()[:MOST_NAMES]
+    return [(name, ", ".join(originals_of(name))) for name in found]
 
 
 def meaning_in(sent: Mapping[str, str]) -> Meaning:
@@ -100,6 +105,7 @@ def preview(run: Run, meaning: Meaning) -> dict[str, Any]:
         found = [point for point in effective_points(changed) if getattr(point, axis) is not None]
     rows = [{"x": getattr(point, axis), "value": point.value, "stderr": point.stderr} for point in found]
     return {
+        "run": run,
         "rows": [rows[0], rows[-1]] if len(rows) > 1 else rows,
         "count": count(len(rows), "evaluation"),
         "unit": UNITS[axis],
@@ -112,6 +118,18 @@ def preview(run: Run, meaning: Meaning) -> dict[str, Any]:
             [r["x"] for r in rows],
         ),
     }
+
+
+def previews(runs: Iterable[Run], said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same of several runs, where `said` are fields of `Meaning` and the others stay. One that cannot be changed so
+    has its `problem`."""
+    found: list[dict[str, Any]] = []
+    for run in runs:
+        try:
+            found.append(preview(run, replace(meaning_of(run), **said)))
+        except (Conflict, InvalidInput) as error:
+            found.append({"run": run, "problem": str(error)})
+    return found
 
 
 def _amount(sent: Mapping[str, str], field: str, label: str) -> float | None:

@@ -328,10 +328,10 @@ def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
     """The curve as it would be if this were said of the metrics; nothing is stored."""
     run = get_run(request, run_id)
     try:
-        context = meanings.preview(run, meanings.meaning_in(request.POST.dict()))
+        curve = meanings.preview(run, meanings.meaning_in(request.POST.dict()))
     except (Conflict, InvalidInput) as error:
-        context = {"problem": str(error)}
-    return render(request, "run/_meaning_preview.html", context)
+        curve = {"problem": str(error)}
+    return render(request, "run/_meaning_preview.html", {"curve": curve})
 
 
 def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:

@@ -16,7 +16,7 @@ from django.http import (
     QueryDict,
     StreamingHttpResponse,
 )
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
@@ -25,11 +25,11 @@ from webapp.base.formats import whole_in
 from webapp.interfaces.pages.access import allow, current_project, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment
 from webapp.interfaces.pages.forms import new_key
-from webapp.interfaces.pages.run.meaning import many_changes_in
+from webapp.interfaces.pages.run.meaning import many_changes_in, names_of, previews
 from webapp.interfaces.pages.run_list import bulk_words, export
 from webapp.interfaces.pages.run_list.list_page import list_page, state_from
 from webapp.interfaces.pages.run_list.listing import ListState, everything, state_of
-from webapp.record.runs import bulk
+from webapp.record.runs import bulk, editing
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.filtering.completing import completions
 from webapp.record.runs.models import Run
@@ -47,6 +47,7 @@ TOO_MANY_COMPARED = (
     f"More runs were chosen than can be compared: these are the first {MOST_COMPARED} of them."
 )
 SHOWN = 12  # runs that a confirmation names
+PREVIEWED = 5  # whose curves it draws
 
 
 def runs(request: HttpRequest) -> HttpResponse:
@@ -104,6 +105,20 @@ def act(request: HttpRequest) -> HttpResponse:
     return _ask(request, action, ids)
 
 
+def preview(request: HttpRequest) -> HttpResponse:
+    """The curves of the first ticked runs as they would be if this were said of their metrics; nothing is stored."""
+    ids = _ticked(request.POST)
+    found = Run.objects.filter(project=current_project(request)).defer("config").in_bulk(ids)
+    runs = [found[pk] for pk in ids if pk in found]
+    context: dict[str, Any] = {"more": max(0, len(runs) - PREVIEWED)}
+    try:
+        said = many_changes_in(request.POST.dict()).get(editing.MEANING, {})
+        context["curves"] = previews(runs[:PREVIEWED], said)
+    except InvalidInput as error:
+        context["problem"] = error.message
+    return render(request, "runs/_bulk_preview.html", context)
+
+
 def _chosen(request: HttpRequest, asked: QueryDict, action: str) -> list[str]:
     """Ids of ticked runs, or of all that the filter leaves. Raises InvalidInput."""
     if action != "compare" and action not in bulk.ACTIONS:
@@ -149,6 +164,7 @@ def _ask(
         "tag": asked.get("tag", ""),
         "priorities": Run.Priority.choices,
         "sent": asked,
+        "names": names_of(runs) if action == "change" else [],
         "key": new_key(),
         "back": asked.get("back", ""),
         "error": error,

@@ -107,6 +107,24 @@ def test_many_are_changed_where_something_is_filled_in(ada, elsewhere, make_run,
     assert Run.objects.get(pk=launched.pk).task != "code"
 
 
+def test_curves_of_many_are_shown_before_they_are_saved(client, ada, elsewhere, make_run, user, project):  # noqa: F811
+    first, launched = elsewhere("val/accuracy"), make_run(3)
+    others = [tracked_run(user=user, project=project, name=f"without {i}") for i in range(4)]
+    ids = ",".join(run.pk for run in (first, launched, *others))
+    see = lambda **sent: text_of(ada.post("/runs/bulk/preview", {"runs": ids} | sent))
+
+    page = see(pass_rate="val/accuracy", devices="16")
+    assert "8 evaluations: <strong>0.200</strong> at 0" in page and "at 112 device-hours." in page
+    assert page.count("<svg") == 1 and page.count("no metric val/accuracy") == 3 and "And 1 more." in page
+    assert f'id="meaning-values-{first.pk}"' in page
+    assert "Devices:" in see(devices="x")
+    assert "would have no evaluation" in see()  # nothing is filled in: as it is
+    assert Run.objects.get(pk=first.pk).meaning == {}
+
+    client.force_login(member("guest", project=project, role="viewer"))
+    assert client.post("/runs/bulk/preview", {"runs": ids}).status_code == 403
+
+
 def test_a_deleted_run_is_brought_back(ada, elsewhere):  # noqa: F811
     run = elsewhere("val/accuracy")
     assert "action=delete" not in page_of(ada, run)
