@@ -10,6 +10,8 @@ from worker.followup import judge_or_wait, refit_or_wait
 from worker.reconcile import reconcile_all
 from worker.upkeep import clean_up_alone
 
+EXAMPLE_SECONDS = 5.0  # of fitting at a time
+
 
 @app.task(name=names.DISPATCH)
 def dispatch(run_id: str = "", *unknown: object, **more: object) -> None:
@@ -60,5 +62,6 @@ def import_runs() -> None:
 
 @app.task(name=names.EXAMPLE, soft_time_limit=None, time_limit=1800)
 def example() -> None:
-    """Import and fit the example project, where that is still to do."""
-    bring_example()
+    """Import the example project and fit its runs for some seconds, where that is still to do: a worker that is to stop
+    does not keep its server waiting."""
+    bring_example(EXAMPLE_SECONDS)

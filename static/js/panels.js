@@ -77,7 +77,7 @@ async function draw() {
   for (const i of inViewFirst(wanted)) {
     if (performance.now() - since > SLICE_MS) {
       await new Promise((next) => setTimeout(next));
-      if (round !== rounds) return;
+      if (round !== rounds || !root?.isConnected) return; // the tab may have gone meanwhile
       since = performance.now();
     }
     drawn[i] = drawPanel(payload.panels[i], wanted[i], range, [widths[i], height], weight);

@@ -8,6 +8,8 @@ The report of the example project: what its runs say to each question of the stu
 
 import hashlib
 import logging
+import math
+import time
 from functools import lru_cache
 from pathlib import Path
 
@@ -51,6 +53,7 @@ the margin of its study. None of this says what holds for an 8B model.
 X = {"device_hours": "device_hours", "flops": "flops", "tokens": "tokens", "steps": "step"}
 log = logging.getLogger(__name__)
 ADVISORY_LOCK = 0x48455841  # "HEXA"
+AT_ONCE = 10  # runs whose fits are made together: a second or two
 
 
 def publish_findings(project: Project, folder: Path) -> None:
@@ -101,8 +104,9 @@ def is_wanted() -> bool:
     return known.removed_at is None and (known.done_at is None or known.digest != _digest_of(folder))
 
 
-def bring_example() -> bool:
-    """Import it, fit its runs, and take away one of an earlier corpus. True where this very call has done so.
+def bring_example(seconds: float = math.inf) -> bool:
+    """Import it, fit its runs, and take away one of an earlier corpus. True where this very call has ended that; after
+    so many `seconds` of fitting it leaves the rest to the next call.
 
     Safe to repeat and to kill: one worker at a time is at it, and another goes on where it ended. A corpus that cannot
     be used is logged in one line, and the installation goes on without it.
@@ -114,7 +118,8 @@ def bring_example() -> bool:
         digest = _digest_of(folder)
         try:
             project = _stored(folder, digest)
-            _fit(project)
+            if not _fit(project, seconds):
+                return False
             try:
                 publish_findings(project, folder)
             except ServiceError:  # without its report the project is worth having, too
@@ -152,14 +157,18 @@ def _free_slug() -> str:
     return next(slug for slug in wanted if slug not in taken)
 
 
-def _fit(project: Project) -> None:
-    """What a refit of each run would have stored half way and at its end, where that is still missing."""
+def _fit(project: Project, seconds: float = math.inf) -> bool:
+    """Whether all is there that a refit of each run would have stored half way and at its end. What is missing is made,
+    for so long."""
+    began = time.monotonic()
     fitted = Fit.objects.filter(run__project=project).values("run")
     runs = Run.objects.filter(project=project).order_by("pk")
-    for _ in store_fits(list(runs.exclude(pk__in=fitted).values_list("pk", flat=True))):
-        pass
+    for _ in store_fits(list(runs.exclude(pk__in=fitted).values_list("pk", flat=True)), at_once=AT_ONCE):
+        if time.monotonic() - began > seconds:
+            return False
     rebuild(runs.values_list("pk", flat=True))
     runs.update(version=F("version") + 1)  # pages that were looked at meanwhile are made anew
+    return True
 
 
 def _note(digest: str, **fields: object) -> None:

@@ -47,11 +47,11 @@ def fit_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
     ]
 
 
-def store_fits(run_ids: Iterable[str], *, processes: int = 1) -> Iterator[int]:
+def store_fits(run_ids: Iterable[str], *, processes: int = 1, at_once: int = CHUNK) -> Iterator[int]:
     """Fit the runs as they would have been at each of STAGES, and store that; yields how many runs were looked at."""
     from webapp.science.curves.models import Fit
 
-    chunks = _chunks(run_ids)
+    chunks = _chunks(run_ids, at_once)
     for chunk, rows in fitted_by(chunks, processes):
         Fit.objects.bulk_create(Fit(**row) for row in rows)
         yield len(chunk)
@@ -81,9 +81,9 @@ def _begin() -> None:
     django.setup()
 
 
-def _chunks(run_ids: Iterable[str]) -> Iterator[list[str]]:
+def _chunks(run_ids: Iterable[str], size: int) -> Iterator[list[str]]:
     ids = iter(run_ids)
-    while chunk := list(islice(ids, CHUNK)):
+    while chunk := list(islice(ids, size)):
         yield chunk
 
 

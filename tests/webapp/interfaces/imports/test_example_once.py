@@ -67,6 +67,17 @@ def test_a_worker_that_was_killed_before_the_fits_is_followed_by_another():
 
 
 @pytest.mark.django_db
+def test_fits_are_made_for_some_seconds_and_the_rest_by_the_next_call(monkeypatch):
+    monkeypatch.setattr(example, "AT_ONCE", 4)
+
+    assert not example.bring_example(0.0)
+    assert example.is_wanted() and Fit.objects.count() == 2 * 4
+    assert not example.bring_example(0.0)
+    assert Fit.objects.count() == 2 * RUNS
+    assert example.bring_example(0.0) and not example.is_wanted()
+
+
+@pytest.mark.django_db
 def test_a_newer_corpus_takes_the_place_of_the_old_one(settings, tmp_path):
     example.bring_example()
     make_corpus(tmp_path, 3, arms=ARMS, steps=STEPS)
