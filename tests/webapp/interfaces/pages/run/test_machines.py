@@ -62,6 +62,7 @@ def test_a_machine_that_is_not_there_is_said(ada, make_run):
 
 def test_a_run_without_any_says_what_it_takes(ada, make_run):
     assert "Nothing known of its machines yet" in tab(ada, make_run(12))
+    assert "Nothing known of its machines</h2>" in tab(ada, make_run(12, seed=1, ended="succeeded"))
 
 
 def test_machines_are_no_metrics_of_the_diagnostics(ada, make_run):
