@@ -37,17 +37,12 @@ def unpacked(archive: Path, into: Path, *, max_bytes: int = MAX_BYTES, max_files
     into.mkdir(parents=True)
     limit = min(max_bytes, max(FREE_BYTES, archive.stat().st_size * MAX_RATIO))
     size = files = 0
-    folders = {into}
     try:
         for name, content in _members(archive):
             files += 1
             if files > max_files:
                 raise BadSource(archive.name, None, f"The archive has more than {max_files:,} files.")
-            target = into / _safe(archive, name)
-            if target.parent not in folders:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                folders.add(target.parent)
-            size += _copied(archive, target, content, limit - size)
+            size += _copied(archive, into / _safe(archive, name), content, limit - size)
     except (*BROKEN, OSError, ValueError) as error:
         reason = f"The archive cannot be unpacked: {str(error)[:200] or type(error).__name__}."
         raise BadSource(archive.name, None, reason) from None
@@ -119,8 +114,9 @@ def _safe(archive: Path, name: str) -> Path:
 
 def _copied(archive: Path, target: Path, content: IO[bytes], limit: int) -> int:
     """How many bytes. Raises BadSource."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        copy = target.open("xb", buffering=0)
+        copy = target.open("xb")
     except FileExistsError:
         raise BadSource(
             archive.name, None, f"Two files in the archive are called {target.name[:100]}."

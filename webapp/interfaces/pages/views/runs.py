@@ -164,7 +164,7 @@ def _ask(
         "tag": asked.get("tag", ""),
         "priorities": Run.Priority.choices,
         "sent": asked,
-        "names": names_of(runs) if action == "change" else [],
+        "names": names_of(runs[:SHOWN]) if action == "change" else [],
         "key": new_key(),
         "back": asked.get("back", ""),
         "error": error,
