@@ -1,8 +1,10 @@
 """First and largest paint, blocked time, layout shift and script of each page in Chromium on a slowed processor.
 
     .venv/bin/python -m benchmarks.bench_paint [--home DIR] [--runs 500] [--points 2000000] [--slower 4] [--repeats 3]
+    .venv/bin/python -m benchmarks.bench_paint --site http://127.0.0.1:8000 --user admin --password ...
 
-The web server is started as `manage.py up` does it. Each visit has an empty cache; Chromium slows the processor of the
+The web server is started as `manage.py up` does it; with `--site` it is one that runs, of which every page is visited
+that links lead to, once of each kind. Each visit has an empty cache; Chromium slows the processor of the
 page (Emulation.setCPUThrottlingRate), not that of the server. What shifted is named, so that it can be mended.
 The score is that of Lighthouse 10 for phones, of 100, by its weights and curves, without its speed index, and without a
 slow network: the pages come from this machine.
@@ -10,10 +12,12 @@ slow network: the pages come from this machine.
 
 import argparse
 import math
+import os
 import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import parse_qs
 
 from scipy.special import ndtr, ndtri
 
@@ -25,6 +29,8 @@ GOAL_PAINT_MS, GOAL_SHIFT, GOAL_SCRIPT_BYTES, GOAL_SCORE = 1000.0, 0.0, 1_200_00
 CURVES = ((10, 1800.0, 3000.0), (25, 2500.0, 4000.0), (30, 200.0, 600.0), (25, 0.1, 0.25))
 SETTLE_MS = 1500  # after the page is loaded: charts draw, lists refresh
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+NO_PAGES = ("-csv", "-json", "-jsonl", "-parquet", "-html", "-picture")
+LINKS = "(links) => links.map((link) => link.getAttribute('href'))"
 # Set before the page's own scripts run.
 OBSERVE = """
 window.__shifts = [];
@@ -98,14 +104,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", help="one page, by its name in the table")
+    parser.add_argument("--site", help="address of a server that runs, in place of made data")
+    parser.add_argument("--user", default="admin", help="who signs in there (admin)")
+    parser.add_argument("--password")
     options = parser.parse_args(arguments)
     chromium = shutil.which("chromium")
     if chromium is None:
         print("no chromium on the PATH: nothing is measured")
         return
+    if options.site:
+        key, found = linked_pages(chromium, options.site, options.user, options.password)
+        visits = measure(chromium, options.site, found, key, options.slower, options.repeats)
+        return show(visits, options.slower)
     with made_home(options) as folder, web_server(folder) as url:
         chosen = {name: path for name, path in pages().items() if options.only in (None, name)}
-        visits = measure(chromium, url, chosen, options.slower, options.repeats)
+        visits = measure(chromium, url, chosen, session_key(), options.slower, options.repeats)
     show(visits, options.slower)
 
 
@@ -136,13 +149,55 @@ def pages() -> dict[str, str]:
     }
 
 
+def linked_pages(chromium: str, url: str, user: str, password: str) -> tuple[str, dict[str, str]]:
+    """Key of a session, and name -> path of one page of each kind that links lead to from the overview."""
+    import django
+    from playwright.sync_api import sync_playwright
+
+    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+    django.setup()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_context(base_url=url).new_page()
+        page.goto("/sign-in")
+        page.fill("[name=login]", user)
+        page.fill("[type=password]", password)
+        page.press("[type=password]", "Enter")
+        page.wait_for_url("/")
+        found, waiting = {"sign-in": "/sign-in"}, ["/"]
+        for path in waiting:
+            name = kind_of(path)
+            if name is None or name in found:
+                continue
+            if not (page.goto(path).header_value("content-type") or "").startswith("text/html"):
+                continue
+            found[name] = path
+            waiting += page.eval_on_selector_all("a[href^='/']:not([download])", LINKS)
+        (key,) = (cookie["value"] for cookie in page.context.cookies() if cookie["name"] == "sessionid")
+        browser.close()
+    return key, found
+
+
+def kind_of(path: str) -> str | None:
+    """Name of the view of a path, and its tab; None: what is no page."""
+    from django.urls import Resolver404, resolve
+
+    address, _, query = path.partition("#")[0].partition("?")
+    try:
+        name = resolve(address).url_name
+    except Resolver404:
+        return None
+    tab = parse_qs(query).get("tab", [""])[0]
+    is_page = name and not name.endswith(NO_PAGES)
+    return f"{name} {tab}".strip() if is_page else None
+
+
 def measure(
-    chromium: str, url: str, paths: dict[str, str], slower: float, repeats: int
+    chromium: str, url: str, paths: dict[str, str], key: str, slower: float, repeats: int
 ) -> dict[str, list[Visit]]:
     """Visits of each page, after one that warms the server."""
     from playwright.sync_api import sync_playwright
 
-    key = session_key()  # before the browser: its loop forbids Django's queries
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         found = {}
@@ -195,7 +250,7 @@ def show(found: dict[str, list[Visit]], slower: float) -> None:
     goals = f"score {GOAL_SCORE:.0f}, paint {GOAL_PAINT_MS:.0f} ms, no shift, script {GOAL_SCRIPT_BYTES / 1000:.0f} KB"
     print(f"processor {slower:g} times slower; goals: {goals}")
     columns = f"{'score':>7}{'paint ms':>10}{'largest':>9}{'blocked':>9}{'loaded ms':>11}{'shift':>8}"
-    print(f"{'':18}{columns}{'script KB':>11}{'all KB':>8}")
+    print(f"{'':24}{columns}{'script KB':>11}{'all KB':>8}")
     for name, visits in found.items():
         paint, largest, blocked, loaded, score = (
             statistics.median(getattr(visit, name) for visit in visits)
@@ -215,7 +270,7 @@ def show(found: dict[str, list[Visit]], slower: float) -> None:
             if true
         ]
         row = (
-            f"{name:18}{score:7.1f}{paint:10.0f}{largest:9.0f}{blocked:9.0f}{loaded:11.0f}{worst.shift:8.3f}"
+            f"{name:24}{score:7.1f}{paint:10.0f}{largest:9.0f}{blocked:9.0f}{loaded:11.0f}{worst.shift:8.3f}"
             f"{script / 1000:11.0f}{total / 1000:8.0f}"
         )
         print(f"{row}  {'; '.join(over) or 'reached'}")
