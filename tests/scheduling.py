@@ -20,6 +20,7 @@ MARKS = ("stack", "vllm", "ray", "gpu")
 STACKS = ("stack", "stack_with_model")  # fixtures
 MARKED = re.compile(rf"\bmark\.({'|'.join(MARKS)})\b")
 UNIT = "what fills the machine"
+FORKS = "what forks ranks"
 # They stop the stack that the others of the unit share.
 LAST = ("test_killed_supervisor_leaves_nothing_and_the_next_one_starts", "test_sigterm_stops_every_child")
 
@@ -62,6 +63,12 @@ def fills_the_machine(test: str) -> bool:
     return names is None or name_of(test) in names
 
 
+@cache
+def forks_ranks(file: str) -> bool:
+    """Of a process that has imported the trainer, which takes longer than most of what they do: one for all."""
+    return "from tests.training.ranks import" in (ROOT / file).read_text()
+
+
 def turn(test: str) -> tuple[int, int]:
     """Of a test's id: what fills the machine first, so that the rest has something to run beside; browser tests last,
     since Playwright keeps an event loop running, in which no other test could start its own.
@@ -79,4 +86,6 @@ class InUnits(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return UNIT if fills_the_machine(nodeid) else file_of(nodeid)
+        if fills_the_machine(nodeid):
+            return UNIT
+        return FORKS if forks_ranks(file_of(nodeid)) else file_of(nodeid)

@@ -107,6 +107,7 @@ def test_watch(reader, make_run):
     reader.hears("succeeded")
 
 
+@pytest.mark.deep
 def test_compare(reader, make_run, published_curves):
     steady, _ = make_run(30, a=0.7, name="steady"), make_run(30, a=0.5, seed=1, name="hasty")
     reader.goto("/runs")
@@ -145,6 +146,7 @@ def test_compare(reader, make_run, published_curves):
     reader.stop()
 
 
+@pytest.mark.deep
 def test_freeze(reader, make_run):
     run = make_run(30, name="steady", budget_hours=16.0)
     reader.goto(f"/runs/{run.pk}")
@@ -173,6 +175,7 @@ def test_freeze(reader, make_run):
     expect(reader.page.get_by_role("heading", level=1)).to_contain_text("at 12.0 device-hours")
 
 
+@pytest.mark.deep
 def test_review(new_page, user, project, make_run):
     prediction = make_prediction(user, make_run(30, name="steady", budget_hours=16.0))
     grace = member("grace", project=project, role=Role.REVIEWER)

@@ -351,6 +351,7 @@ def test_lists_teach_and_fill(page, user, grace, half_run, make_run, project):
     look(page, "prediction-passes")
 
 
+@pytest.mark.deep
 def test_calibration_of_many(page, user, grace, make_run, project):
     project.ranks_forecasters = True
     project.save(update_fields=["ranks_forecasters"])

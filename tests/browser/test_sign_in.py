@@ -33,6 +33,7 @@ def no_wait():
         one.save()
 
 
+@pytest.mark.deep
 def test_two_factor_from_turning_it_on_to_a_recovery_code(new_page, user):
     user.set_password(PASSWORD)
     user.save()

@@ -123,7 +123,11 @@ def planner(page, user, project, make_run) -> str:
     return "#plan-chart"
 
 
-OPENERS = [half_fitted_run, linear_run, slope, comparison, settings, study_axis, prediction, planner]
+# One of each kind of mark always; the others in the long form.
+OPENERS = [linear_run, comparison, study_axis, prediction]
+OPENERS += [
+    pytest.param(opener, marks=pytest.mark.deep) for opener in (half_fitted_run, slope, settings, planner)
+]
 
 
 @pytest.mark.parametrize("open_chart", OPENERS, ids=lambda opener: opener.__name__)

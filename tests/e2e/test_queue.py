@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.long_form, pytest.mark.stack, pytest.mark.timeout(400)]
 
 ENDED = {"succeeded", "failed", "cancelled", "lost"}
-LAUNCHES, WATCHED = (9, 3) if IS_DEEP else (4, 1)
+LAUNCHES, WATCHED = (9, 3) if IS_DEEP else (3, 1)
 DRIVER = re.compile(r"--run-dir (\S+)")
 
 

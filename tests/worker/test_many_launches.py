@@ -16,7 +16,7 @@ from worker import tasks
 from worker.dispatch import send_dispatches
 from worker.reconcile import observe_jobs
 
-LAUNCHES, WORKERS = 300 if IS_DEEP else 32, 8
+LAUNCHES, WORKERS = 300 if IS_DEEP else 16, 8
 
 
 @pytest.fixture

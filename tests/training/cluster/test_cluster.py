@@ -242,6 +242,7 @@ def test_death_that_nobody_awaits_ends_the_work() -> None:
     on_cluster(work, TWO_RANKS)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("two_nodes")
 def test_a_dead_engine_is_replaced_by_one_with_the_newest_weights(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "training")

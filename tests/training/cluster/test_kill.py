@@ -160,9 +160,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     return Killed(tmp_path_factory.mktemp("killed") / "run")
 
 
-@pytest.mark.long_form
+@pytest.mark.deep
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", [pytest.param("driver", marks=pytest.mark.deep), "trainer"])
+@pytest.mark.parametrize("part", ["driver", "trainer"])
 def test_killed_run_says_what_died(part: str, killed: Killed, toy_model: Path) -> None:
     with killed.go_on(toy_model, steps=1000) as run:
         wait_until(run.has_made(killed.checkpoint() + EVERY + 1), seconds=SECONDS, what="five steps")

@@ -97,6 +97,7 @@ def test_a_judgement_that_kills_every_worker_is_a_failure_of_its_sample() -> Non
     with_workers(work)
 
 
+@pytest.mark.deep
 def test_where_no_worker_can_be_replaced_the_rewards_are_broken() -> None:
     async def work(rewards: RewardWorkers) -> None:
         rewards._actor_class = Unstartable

@@ -156,6 +156,7 @@ def test_a_dump_that_fails_leaves_no_file(db, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_an_embedded_database_is_started_for_a_restore(installation, tmp_path):
     _, file, _ = installation
     restored = run(tmp_path, "manage.py", "restore", str(file))

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 from webapp.interfaces.imports.models import Import, ImportedRun, State
 from webapp.record.runs.models import Record
 
-ROWS = 100_000 if IS_DEEP else 40_000
+ROWS = 100_000 if IS_DEEP else 20_000
 # Of the worker's resident memory; the rows as a list would be several times as many.
 MOST_GROWN_KIB = 64 * 1024
 PATIENCE_SECONDS = 120

@@ -23,7 +23,7 @@ from tests.webapp.permissions.test_controls import TABS, Controls
 from tests.webapp.permissions.test_pages import PATTERNS, address
 from tests.webapp.permissions.world import OWNER, make_world
 
-CASES = 10_000 if IS_DEEP else 50
+CASES = 10_000 if IS_DEEP else 25
 ENDS_THE_SESSION = {"sign-out", "end-session", "end-other-sessions"}
 FILES = [
     b"",
@@ -108,7 +108,7 @@ def test_no_made_up_request_is_a_500(db, model_folder):
     got_request_exception.connect(note)
     rng = random.Random(20261125)
     try:
-        nul = [*with_nul(offered)][:: 1 if IS_DEEP else 16]
+        nul = [*with_nul(offered)][:: 1 if IS_DEEP else 32]
         for case in range(CASES + len(nul)):
             caches["limits"].clear()
             client.cookies.clear()

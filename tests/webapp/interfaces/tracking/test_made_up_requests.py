@@ -21,7 +21,7 @@ from webapp.identity.accounts.services import create_token
 from webapp.interfaces.mlflow.urls import urlpatterns as mlflow_urls
 from webapp.interfaces.trackio.urls import urlpatterns as trackio_urls
 
-CASES = 5000 if IS_DEEP else 300
+CASES = 5000 if IS_DEEP else 150
 NOT_KEPT = 501  # an address of MLflow's that Headroom says not to keep
 
 
