@@ -44,12 +44,12 @@ CASES: dict[str, dict[str, Any]] = {
     "cispo": {},
     "everything": EVERYTHING,
     "mixture of experts": {"trainer.activation_checkpointing": True},
-    "adapters": {"trainer.lora_rank": 4, "trainer.activation_checkpointing": True},
     "moments on the host": {"optimizer.offload_moments": True},
-    "bfloat16": {"precision.trainer": "bfloat16"},
 }
 if IS_DEEP:
     CASES |= {
+        "adapters": {"trainer.lora_rank": 4, "trainer.activation_checkpointing": True},
+        "bfloat16": {"precision.trainer": "bfloat16"},
         "separate critic": {**PPO, "critic.trunk": "separate", "trainer.micro_batch_tokens": 20},
         "tied head": {"trainer.head_chunk_tokens": 3},
         "recomputed layers, chunked head": {
