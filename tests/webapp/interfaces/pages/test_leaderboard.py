@@ -103,7 +103,7 @@ def test_it_says_who_leads_and_by_how_much(ada, make_run):
 
     assert re.search(r"ScaleRL \(tiny\) rev 1 leads: at \S+ device-hours it comes to 0\.", page)
     assert (
-        "By forecast ceiling" in page and "Seeds are taken to differ by a standard deviation of 0.007" in page
+        "By forecast ceiling" in page and "Seeds differ by 0.007 (standard deviation, from " in page
     )
 
 

@@ -75,7 +75,8 @@ class Words(HTMLParser):
             self.open.pop()
 
     def handle_data(self, data):
-        if self.open[-1][0]:
+        seen, folds = self.open[-1]
+        if seen and not folds:
             self.number += sum(any(map(str.isalpha, word)) for word in data.split())
 
 
@@ -89,7 +90,7 @@ def test_words_are_counted_but_for_what_is_hidden():
     assert count("<p>Two words <b hidden>not</b> <input> 0.7 <select><option>no</option></select></p>") == 2
     assert (
         count(
-            "<details><summary>More</summary><p>folded away</p></details><details open><p>two here</p></details>"
+            "<details><summary>More</summary>and <p>folded away</p></details><details open><p>two here</p></details>"
         )
         == 3
     )

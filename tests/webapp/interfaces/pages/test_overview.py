@@ -117,12 +117,14 @@ def test_what_waits_says_why(ada, make_run):
 
     page = ada.get("/").content.decode()
 
+    waiting = page[page.index('id="o-waiting"') :].split("</section>")[0]
     for words in (
-        "waits for a worker. Launched",
-        "waits for 8 GPUs. Launched",
+        "waits for a worker.",
+        "waits for 8 GPUs.",
         "will be tried again: no Ray.",
     ):
-        assert words in page
+        assert words in waiting
+    assert waiting.count("data-age") == 3  # when each was launched
 
 
 def test_benchmarks_stand_beside_the_runs_that_wait(ada, make_run):
