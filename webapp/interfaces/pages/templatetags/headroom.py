@@ -107,7 +107,10 @@ def moment(value: datetime | None, zone: str = " UTC") -> SafeString | str:
     if value is None:
         return "–"
     return format_html(
-        '<time datetime="{}" data-moment>{}{}</time>', value.isoformat(), value.strftime("%Y-%m-%d %H:%M"), zone
+        '<time datetime="{}" data-moment>{}{}</time>',
+        value.isoformat(),
+        value.strftime("%Y-%m-%d %H:%M"),
+        zone,
     )
 
 
