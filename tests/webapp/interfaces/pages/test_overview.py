@@ -77,7 +77,8 @@ def test_a_ceiling_that_bent_is_said_with_its_compute(ada, make_run, project):
 
     (fit,) = newly_identified(project, timezone.now() - timedelta(days=1))
     assert (fit.run, fit.status, fit.fitted_hi) == (run, "ok", 16.0)
-    assert "Eq. 1 identified at 16.0 device-hours" in ada.get("/").content.decode()
+    page = ada.get("/").content.decode()
+    assert "Eq. 1 identified this week" in page and "since 16.0 device-hours" in page
     Fit.objects.filter(pk=fit.pk).update(created_at=timezone.now() - timedelta(days=30))
     assert list(newly_identified(project, timezone.now() - timedelta(days=7))) == []
 
