@@ -176,7 +176,7 @@ def seeds_sentence(found: Compared) -> str:
     single = sum(runs == 1 for runs in found.runs)
     alone = f" {single} here {'rests' if single == 1 else 'rest'} on one seed." if single else ""
     differ = f"Seeds differ by {between.sd:.3f} (standard deviation, from {between.source})"
-    return f"{differ}; every interval includes it.{alone}"
+    return f"{differ}; these intervals include it.{alone}"
 
 
 def what_would_decide(names: Sequence[str], found: Compared) -> str:

@@ -38,7 +38,7 @@ def test_a_leader_is_named_with_its_lead_and_its_chance() -> None:
         "By forecast ceiling too, A is ahead with 0.700 (90 % 0.691 to 0.709), above B by 0.10"
     )
     assert seeds == (
-        "Seeds differ by 0.005 (standard deviation, from 3 recipes with several seeds here); every interval includes "
+        "Seeds differ by 0.005 (standard deviation, from 3 recipes with several seeds here); these intervals include "
         "it. 2 here rest on one seed."
     )
 
