@@ -1,9 +1,9 @@
 // Words for ages, and colours of the tokens as Plotly wants them. Numbers come formatted from the server.
 
-/** "just now", "4 min", "3 h", "2 d" since `date`. */
+/** "now", "4 min", "3 h", "2 d" since `date`, or in the form "ago" "just now", "4 min ago". */
 export function ageText(date, form = "", now = new Date()) {
   const minutes = Math.floor((now - date) / 60_000);
-  if (minutes < 1) return "just now";
+  if (minutes < 1) return form === "ago" ? "just now" : "now";
   const ago = form === "ago" ? " ago" : "";
   if (minutes < 60) return `${minutes} min${ago}`;
   if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h${ago}`;

@@ -29,7 +29,7 @@ function show() {
 }
 
 function words(count, shown) {
-  if (!count) return document.getElementById("ticked").dataset.none;
+  if (!count) return "";
   if (everything) return `Chosen: ${most()} that match`;
   return count > shown ? `${grouped(count)} ticked, ${grouped(count - shown)} of them not shown` : `${grouped(count)} ticked`;
 }

@@ -175,7 +175,7 @@ def test_by_keyboard_alone_and_the_page_says_when_the_server_is_away(page, make_
     expect(page.locator("#bulk-dialog")).to_contain_text("2 have not ended and will not be archived.")
     page.keyboard.press("Escape")
     expect(page.locator("#bulk-dialog")).to_be_hidden()
-    page.get_by_role("button", name="How to filter").focus()
+    page.get_by_role("button", name="Syntax").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#filter-help")).to_be_visible()
     page.keyboard.press("Escape")
@@ -210,7 +210,7 @@ def test_empty_and_narrow(new_page, user, make_run):
     make_run(6, name="a run whose name is longer than what a narrow screen can show in one line")
     page.set_viewport_size(NARROW)
     page.goto("/runs")
-    page.get_by_role("button", name="How to filter").click()
+    page.get_by_role("button", name="Syntax").click()
     expect(page.locator("#filter-help")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 

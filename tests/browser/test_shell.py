@@ -236,7 +236,7 @@ def test_panels_on_paper_have_their_names(page, make_run):
     expect(page.locator("#patterns-help")).to_be_hidden()
 
 
-@pytest.mark.parametrize("name", ["How to filter", "Columns", "More"])
+@pytest.mark.parametrize("name", ["Syntax", "Columns", "More"])
 def test_popups_on_a_phone_are_sheets_on_the_bar(page, make_run, name):
     make_run(0, name="one")
     page.set_viewport_size({"width": 390, "height": 844})

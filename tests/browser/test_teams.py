@@ -144,7 +144,7 @@ def test_the_log_is_narrowed_paged_and_taken_away(page, owned, user, make_run):
     look(page, "audit")
     page.get_by_role("link", name="Older").click()
     expect(page.get_by_role("link", name="Newest")).to_be_visible()
-    expect(page.get_by_text("launched the run").first).to_be_visible()
+    expect(page.get_by_text("launched run").first).to_be_visible()
 
     page.goto("/audit")
     page.get_by_label("What", exact=True).fill("run.tagged")

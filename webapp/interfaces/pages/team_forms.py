@@ -191,10 +191,10 @@ class AuditForm(forms.Form):
         widget=forms.TextInput(attrs=OFF | {"list": "verbs", "placeholder": "run.launched"}),
     )
     object = forms.CharField(
-        required=False, label="Of what", widget=forms.TextInput(attrs=OFF | {"placeholder": "id or name"})
+        required=False, label="Of", widget=forms.TextInput(attrs=OFF | {"placeholder": "id or name"})
     )
-    since = forms.CharField(required=False, label="From day", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.CharField(required=False, label="To day", widget=forms.DateInput(attrs={"type": "date"}))
+    since = forms.CharField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.CharField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
 
 
 class PolicyForm(forms.Form):

@@ -228,10 +228,11 @@ def _replaceable(prediction: Prediction, user: User, run: Run) -> Prediction:
 
 def _tell(made: Prediction) -> None:
     """Into the audit log; and whoever reviewed the claim before learns that there is a new one."""
+    replaced: dict[str, Any] = {"replaces": made.replaces_id} if made.replaces else {}
     verb = "prediction.resubmitted" if made.replaces else "prediction.frozen"
     record(
         verb, actor=made.author, project=made.project, kind="prediction", key=made.pk, name=made.run.name,
-        run=made.run_id, statement=made.statement, target=made.target, replaces=made.replaces_id,
+        run=made.run_id, statement=made.statement, target=made.target, **replaced,
     )  # fmt: skip
     if made.replaces is None:
         return

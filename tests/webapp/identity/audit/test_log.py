@@ -276,15 +276,16 @@ def test_both_files_say_the_same(event):
 
 
 def test_words():
-    assert words_of("run.launched", "run") == "launched the run"
+    assert words_of("run.launched", "run") == "launched run"
     assert words_of("prediction.never_heard_of", "prediction") == "prediction: never heard of:"
     assert detail_words(
         {
+            "revision": "ScaleRL rev 2",
             "role": ["viewer", "admin"],
             "seeds": [1, 2, 3],
             "days": None,
             "inside": True,
             "changed": {"a": [1, 2]},
         }
-    ) == ("role: viewer → admin, seeds: 1, 2, 3, days: none, inside: yes, changed: a: 1 → 2")
+    ) == ("ScaleRL rev 2, role: viewer → admin, seeds: 1, 2, 3, days: none, inside: yes, changed: a: 1 → 2")
     assert all("." in verb for verb in WORDS)

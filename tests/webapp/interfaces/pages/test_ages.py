@@ -12,13 +12,13 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("minutes", "words"),
     [
-        (0, "just now"),
+        (0, "now"),
         (1, "1 min"),
         (59, "59 min"),
         (60, "1 h"),
         (2879, "47 h"),
         (2880, "2 d"),
-        (-5, "just now"),
+        (-5, "now"),
     ],
 )
 def test_age_words(minutes, words):

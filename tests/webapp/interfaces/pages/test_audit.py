@@ -31,7 +31,7 @@ def test_what_happened_is_told_with_links(ada, make_run):
     run = make_run(0, name="A <run>")
     page = text_of(ada.get("/audit"))
 
-    assert "launched the run" in page and f'href="/runs/{run.pk}"' in page
+    assert "launched run" in page and f'href="/runs/{run.pk}"' in page
     assert "A &lt;run&gt;" in page and "A <run>" not in page
 
 

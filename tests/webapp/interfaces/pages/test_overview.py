@@ -77,7 +77,8 @@ def test_a_ceiling_that_bent_is_said_with_its_compute(ada, make_run, project):
 
     (fit,) = newly_identified(project, timezone.now() - timedelta(days=1))
     assert (fit.run, fit.status, fit.fitted_hi) == (run, "ok", 16.0)
-    assert "Eq. 1 identified at 16.0 device-hours" in ada.get("/").content.decode()
+    page = ada.get("/").content.decode()
+    assert "Eq. 1 identified this week" in page and "since 16.0 device-hours" in page
     Fit.objects.filter(pk=fit.pk).update(created_at=timezone.now() - timedelta(days=30))
     assert list(newly_identified(project, timezone.now() - timedelta(days=7))) == []
 
@@ -117,12 +118,14 @@ def test_what_waits_says_why(ada, make_run):
 
     page = ada.get("/").content.decode()
 
+    waiting = page[page.index('id="o-waiting"') :].split("</section>")[0]
     for words in (
-        "waits for a worker. Launched",
-        "waits for 8 GPUs. Launched",
+        "waits for a worker.",
+        "waits for 8 GPUs.",
         "will be tried again: no Ray.",
     ):
-        assert words in page
+        assert words in waiting
+    assert waiting.count("data-age") == 3  # when each was launched
 
 
 def test_benchmarks_stand_beside_the_runs_that_wait(ada, make_run):

@@ -68,7 +68,7 @@ def test_the_list_does_not_say_that_nothing_was_used(ada, elsewhere, make_run):
 
     silent, queued = (page[page.index(f">{name}") :].split("</tr>")[0] for name in ("silent", "in the queue"))
     assert "not known" in silent and "0 <span" not in silent
-    assert '<span class="small">0 <span class="muted">of 16.0</span>' in queued
+    assert '<span class="small">0 <span class="muted">/ 16.0</span>' in queued
     assert "needs device-hours" in silent and "no forecast yet" in queued
 
 

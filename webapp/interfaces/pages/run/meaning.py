@@ -104,6 +104,8 @@ def preview(run: Run, meaning: Meaning) -> dict[str, Any]:
         axis = known_axis(changed) or "step"
         found = [point for point in effective_points(changed) if getattr(point, axis) is not None]
     rows = [{"x": getattr(point, axis), "value": point.value, "stderr": point.stderr} for point in found]
+    for row in rows:
+        row["x_text"] = AXES[axis].amount(row["x"])
     return {
         "run": run,
         "rows": [rows[0], rows[-1]] if len(rows) > 1 else rows,

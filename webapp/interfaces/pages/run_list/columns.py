@@ -34,7 +34,7 @@ MAX_SETTINGS = 6  # columns of settings at a time
 MAX_SHOWN = 60  # characters of a setting
 MAX_KEY = 120  # characters of a setting's path
 NOTHING = SafeString('<span class="faint">–</span>')
-NO_FORECAST_YET = format_html('<span class="small muted">{}</span>', NO_FORECAST)
+NO_FORECAST_YET = format_html('<span class="faint" title="{}">–</span>', NO_FORECAST)
 NO_HOURS = SafeString('<span class="small muted">needs device-hours</span>')
 NOT_KNOWN = SafeString('<span class="small muted">not known</span>')
 ALWAYS = "name"
@@ -183,9 +183,9 @@ def used_cell(row: Row, scale: Scale) -> SafeString | str:
     if row.spent is None:
         return NOT_KNOWN
     return format_html(
-        '<span class="small">{}{} <span class="muted">h</span></span>{}',
+        '<span class="small">{}{}</span>{}',
         words.amount(row.spent),
-        format_html(' <span class="muted">of {}</span>', words.amount(budget)) if budget else "",
+        format_html(' <span class="muted">/ {}</span>', words.amount(budget)) if budget else "",
         marks.meter(row.share, "compute used of the budget"),
     )
 
@@ -236,7 +236,7 @@ COLUMNS = (
         "Newest held-out pass rate",
         True,
     ),
-    Column("used", "Compute", used_cell, "used", "nowrap", "Device-hours used of the budget", True),
+    Column("used", "Device-hours", used_cell, "used", "nowrap", "Used of the budget", True),
     Column(
         "whisker",
         "Forecast ceiling, 90 %",

@@ -100,12 +100,17 @@ def age(moment: datetime | None, form: str = "") -> SafeString | str:
 
 
 @register.filter
-def moment(value: datetime | None) -> SafeString | str:
-    """A `time` element with date and time of day, in UTC until static/js/times.js writes the reader's own zone."""
+def moment(value: datetime | None, zone: str = " UTC") -> SafeString | str:
+    """A `time` element with date and time of day, in UTC until static/js/times.js writes the reader's own zone.
+
+    zone: "" where a column's heading says it."""
     if value is None:
         return "–"
     return format_html(
-        '<time datetime="{}" data-moment>{}</time>', value.isoformat(), value.strftime("%Y-%m-%d %H:%M UTC")
+        '<time datetime="{}" data-moment>{}{}</time>',
+        value.isoformat(),
+        value.strftime("%Y-%m-%d %H:%M"),
+        zone,
     )
 
 

@@ -161,7 +161,7 @@ def _row(entry: Entry, budget: float, told: Payload) -> Payload:
 
 def _ahead(budget: float, last: float) -> str:
     if budget <= last * 1.005:
-        return "within its evaluations"
+        return ""
     return f"{budget / last:.{1 if budget > 1.1 * last else 2}f} × as far as it has been seen"
 
 

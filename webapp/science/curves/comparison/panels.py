@@ -131,7 +131,9 @@ def _panel(
             )
     known = [line for line in lines.values() if len(line.x)]
     broken = sum(len(places) for (_, name), places in gaps.items() if name == metric)
-    apart = [f"{owners[series][0]} ({value:.4g})" for series, value in _apart(drawn, axis.key in OVER)]
+    apart = [
+        f"{owners[series][0]} ({words.amount(value)})" for series, value in _apart(drawn, axis.key in OVER)
+    ]
     runs = sum(len(members) for _, members in owners)
     return {
         "metric": metric,

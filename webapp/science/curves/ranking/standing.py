@@ -107,7 +107,7 @@ def headline(names: Sequence[str], found: Compared, x: str = DEFAULT_AXIS) -> st
     if not (order := found.here.in_order()):
         return nobody(names, found)
     if len(order) == 1:
-        return f"{_reaches(names[order[0]], found, order[0], x)}; there is nothing to compare it with yet."
+        return _alone(names[order[0]], found, order[0], x)
     return leading(names, found, x)
 
 
@@ -174,15 +174,9 @@ def seeds_sentence(found: Compared) -> str:
     """How far seeds are taken to differ, and where that is known from."""
     between = found.here.between
     single = sum(runs == 1 for runs in found.runs)
-    alone = (
-        f" {words.count(single, 'recipe')} here {'rests' if single == 1 else 'rest'} on one seed."
-        if single
-        else ""
-    )
-    return (
-        f"Seeds are taken to differ by a standard deviation of {between.sd:.3f} (from {between.source}), "
-        f"which is in every difference and interval here.{alone}"
-    )
+    alone = f" {single} here {'rests' if single == 1 else 'rest'} on one seed." if single else ""
+    differ = f"Seeds differ by {between.sd:.3f} (standard deviation, from {between.source})"
+    return f"{differ}; these intervals include it.{alone}"
 
 
 def what_would_decide(names: Sequence[str], found: Compared) -> str:
@@ -253,11 +247,10 @@ def _ceilings(names: Sequence[str], found: Compared, first: int, second: int) ->
     )
 
 
-def _reaches(name: str, found: Compared, index: int, x: str) -> str:
+def _alone(name: str, found: Compared, index: int, x: str) -> str:
     ceiling = found.ceiling.standings[index]
-    end = f", its forecast ceiling {_value(found.ceiling, index)}" if ceiling is not None else ""
-    where = _where(found.here, x)
-    return f"{name} comes to {_value(found.here, index)} {where}{end}"
+    end = f", forecast ceiling {_value(found.ceiling, index)}" if ceiling is not None else ""
+    return f"{name} is alone so far: {_value(found.here, index)} {_where(found.here, x)}{end}."
 
 
 def _where(place: Place, x: str) -> str:

@@ -79,6 +79,7 @@ def test_the_curve_is_shown_before_it_is_saved(ada, elsewhere):  # noqa: F811
     page = see(pass_rate="val/accuracy", n_prompts="200", devices="16")
     assert "8 evaluations: <strong>0.200</strong> ± 0.028 at 0" in page and "at 112 device-hours." in page
     assert "<svg" in page
+    assert "at 0.00350 device-hours." in see(pass_rate="val/accuracy", devices="0.0005")
     assert "standard errors are not known" in see(pass_rate="val/accuracy")
     assert "train/loss is to be" not in see(pass_rate="no/such") and "no metric no/such" in see(
         pass_rate="no/such"

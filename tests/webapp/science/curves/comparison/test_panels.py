@@ -78,11 +78,11 @@ def test_lines_far_from_the_others_are_named():
 
 def test_a_panel_says_who_is_far_from_the_others(trained):
     runs = [trained({"a": [1, 1.0 + 0.1 * seed]}, seed=seed) for seed in range(8)]
-    runs.append(trained({"a": [1, 70]}, seed=99))
+    runs.append(trained({"a": [1, 70.56]}, seed=99))
 
     (panel,) = panels_of(runs, ["a"])["panels"]
 
-    assert panel["note"] == f"Far from the others: {label_of(runs[-1])} (70)."
+    assert panel["note"] == f"Far from the others: {label_of(runs[-1])} (70.6)."
 
 
 @pytest.mark.parametrize("by", ["run", "recipe"])

@@ -38,8 +38,8 @@ def test_a_leader_is_named_with_its_lead_and_its_chance() -> None:
         "By forecast ceiling too, A is ahead with 0.700 (90 % 0.691 to 0.709), above B by 0.10"
     )
     assert seeds == (
-        "Seeds are taken to differ by a standard deviation of 0.005 (from 3 recipes with several seeds here), which is "
-        "in every difference and interval here. 2 recipes here rest on one seed."
+        "Seeds differ by 0.005 (standard deviation, from 3 recipes with several seeds here); these intervals include "
+        "it. 2 here rest on one seed."
     )
 
 
@@ -96,8 +96,8 @@ def test_who_is_not_compared_is_named_with_the_reason() -> None:
     said = standing.answer(["A", "B", "C", "D"], found)
 
     assert said == [
-        "A comes to 0.700 (90 % 0.691 to 0.709) at 8.00 device-hours, its forecast ceiling 0.700 (90 % 0.691 to "
-        "0.709); there is nothing to compare it with yet.",
+        "A is alone so far: 0.700 (90 % 0.691 to 0.709) at 8.00 device-hours, forecast ceiling 0.700 (90 % 0.691 to "
+        "0.709).",
         "B is not compared: no forecast yet.",
         "C is not compared: the pass rate falls.",
         "D is not compared: seen to less than a quarter of the compute that the furthest has seen (8).",
