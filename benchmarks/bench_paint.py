@@ -169,7 +169,8 @@ def linked_pages(chromium: str, url: str, user: str, password: str) -> tuple[str
             name = kind_of(path)
             if name is None or name in found:
                 continue
-            if not (page.goto(path).header_value("content-type") or "").startswith("text/html"):
+            answer = page.goto(path)
+            if answer is None or not (answer.header_value("content-type") or "").startswith("text/html"):
                 continue
             found[name] = path
             waiting += page.eval_on_selector_all("a[href^='/']:not([download])", LINKS)
