@@ -1,7 +1,7 @@
 """schemathesis makes up requests by the OpenAPI document: none is answered by a 5xx, or otherwise than documented. All
 of its checks are made but NOT_MEANT.
 
-Fifty cases run with the other tests, ten thousand in `make test-deep`; SCHEMATHESIS_CASES says another number.
+A hundred cases run with the other tests, ten thousand in `make test-deep`; SCHEMATHESIS_CASES says another number.
 """
 
 import math
@@ -25,7 +25,7 @@ from tests.webapp.permissions.world import make_world
 from webapp.identity.accounts.services import create_token
 from webapp.wsgi import application
 
-CASES = int(os.environ.get("SCHEMATHESIS_CASES") or (10_000 if IS_DEEP else 50))
+CASES = int(os.environ.get("SCHEMATHESIS_CASES") or (10_000 if IS_DEEP else 100))
 # A value may be of its type and still name nothing, or fit nothing: 422 is an answer to data that its schema allows.
 # Whether a token opens something, and which methods there are, tests/webapp/permissions walks for every address.
 NOT_MEANT = {"positive_data_acceptance"}
