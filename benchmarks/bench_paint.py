@@ -107,13 +107,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--site", help="address of a server that runs, in place of made data")
     parser.add_argument("--user", default="admin", help="who signs in there (admin)")
     parser.add_argument("--password")
+    parser.add_argument("--also", nargs="*", default=[], help="paths that no link leads to")
     options = parser.parse_args(arguments)
     chromium = shutil.which("chromium")
     if chromium is None:
         print("no chromium on the PATH: nothing is measured")
         return
     if options.site:
-        key, found = linked_pages(chromium, options.site, options.user, options.password)
+        key, found = linked_pages(chromium, options)
         visits = measure(chromium, options.site, found, key, options.slower, options.repeats)
         return show(visits, options.slower)
     with made_home(options) as folder, web_server(folder) as url:
@@ -149,7 +150,7 @@ def pages() -> dict[str, str]:
     }
 
 
-def linked_pages(chromium: str, url: str, user: str, password: str) -> tuple[str, dict[str, str]]:
+def linked_pages(chromium: str, options: argparse.Namespace) -> tuple[str, dict[str, str]]:
     """Key of a session, and name -> path of one page of each kind that links lead to from the overview."""
     import django
     from playwright.sync_api import sync_playwright
@@ -158,13 +159,13 @@ def linked_pages(chromium: str, url: str, user: str, password: str) -> tuple[str
     django.setup()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        page = browser.new_context(base_url=url).new_page()
+        page = browser.new_context(base_url=options.site).new_page()
         page.goto("/sign-in")
-        page.fill("[name=login]", user)
-        page.fill("[type=password]", password)
+        page.fill("[name=username]", options.user)
+        page.fill("[type=password]", options.password)
         page.press("[type=password]", "Enter")
         page.wait_for_url("/")
-        found, waiting = {"sign-in": "/sign-in"}, ["/"]
+        found, waiting = {"sign-in": "/sign-in"}, ["/", *options.also]
         for path in waiting:
             name = kind_of(path)
             if name is None or name in found:
