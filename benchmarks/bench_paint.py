@@ -115,11 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if options.site:
         key, found = linked_pages(chromium, options)
-        visits = measure(chromium, options.site, found, key, options.slower, options.repeats)
-        return show(visits, options.slower)
-    with made_home(options) as folder, web_server(folder) as url:
-        chosen = {name: path for name, path in pages().items() if options.only in (None, name)}
-        visits = measure(chromium, url, chosen, session_key(), options.slower, options.repeats)
+        visits = measure(chromium, options.site, found, key, options)
+    else:
+        with made_home(options) as folder, web_server(folder) as url:
+            visits = measure(chromium, url, pages(), session_key(), options)
     show(visits, options.slower)
 
 
@@ -195,7 +194,7 @@ def kind_of(path: str) -> str | None:
 
 
 def measure(
-    chromium: str, url: str, paths: dict[str, str], key: str, slower: float, repeats: int
+    chromium: str, url: str, paths: dict[str, str], key: str, options: argparse.Namespace
 ) -> dict[str, list[Visit]]:
     """Visits of each page, after one that warms the server."""
     from playwright.sync_api import sync_playwright
@@ -204,9 +203,12 @@ def measure(
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         found = {}
         for name, path in paths.items():
-            signed_in = key if name != "sign-in" else None
-            visits = [visit(browser, url, path, signed_in, slower) for _ in range(repeats + 1)]
-            found[name] = visits[1:]
+            if options.only in (None, name):
+                signed_in = key if name != "sign-in" else None
+                visits = [
+                    visit(browser, url, path, signed_in, options.slower) for _ in range(options.repeats + 1)
+                ]
+                found[name] = visits[1:]
         browser.close()
     return found
 

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from benchmarks.bench_paint import kind_of
 from benchmarks.timing import timed
 from stack.environment import ROOT
+from tests.members import member
 from tests.running_stack import stack_environment
 
 pytestmark = pytest.mark.timeout(280)
@@ -51,6 +53,35 @@ def test_first_paint_is_measured_in_chromium(home):
     assert 0 < paint <= min(largest, loaded)
     assert 0 < script < 1200  # KB
     assert script < total
+
+
+@pytest.mark.deep
+@pytest.mark.browser
+def test_the_pages_of_a_running_server_are_found_by_its_links(live_server, tmp_path):
+    if shutil.which("chromium") is None:
+        pytest.skip("no chromium on the PATH")
+    user = member()
+    user.set_password("a long password")
+    user.save()
+    options = ["--site", live_server.url, "--user", user.username, "--password", "a long password"]
+
+    printed = run("bench_paint", tmp_path, *options, "--slower", "1", "--only", "members")
+
+    (row,) = [line for line in printed.splitlines() if line.startswith("members")]
+    assert 0 < float(row.split()[1]) <= 100
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "overview"),
+        ("/runs/abc?tab=samples#top", "run samples"),
+        ("/runs.csv?filter=", None),
+        ("/no/such/page", None),
+    ],
+)
+def test_a_page_has_a_kind(path, kind):
+    assert kind_of(path) == kind
 
 
 def test_without_mlflow_nothing_is_measured(home, tmp_path):

@@ -145,6 +145,9 @@ ELSEWHERE = {
     ".venv/bin/python -m benchmarks.bench_paint --home big": (
         "tests/benchmarks/test_pages.py::test_first_paint_is_measured_in_chromium", "bench_paint",
     ),
+    ".venv/bin/python -m benchmarks.bench_paint --site http://127.0.0.1:8000 --password PASSWORD": (
+        "tests/benchmarks/test_pages.py::test_the_pages_of_a_running_server_are_found_by_its_links", "bench_paint",
+    ),
 }  # fmt: skip
 
 _DOCKER, _KUBERNETES = "needs a container engine", "needs a Kubernetes cluster"
