@@ -205,7 +205,7 @@ def ceiling_cell(row: Row, scale: Scale) -> SafeString | str:
     if row.ceiling is None:
         return ""
     if not row.ceiling["identified"]:
-        return format_html('<span class="muted">{}</span>', row.ceiling["interval_text"])
+        return format_html('<span class="muted nowrap" title="not known yet">{}</span>', span(row.ceiling))
     return format_html(
         '<strong>{}</strong> <span class="muted nowrap">{}</span>', row.ceiling["text"], span(row.ceiling)
     )
