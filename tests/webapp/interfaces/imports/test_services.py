@@ -162,6 +162,14 @@ def test_an_archive_that_cannot_be_unpacked_fails_with_its_reason(begin, content
     assert not (uploads.imports_folder().parent / "evil.lines").exists()
 
 
+def test_an_archive_of_the_wrong_kind_is_named_as_it_was_uploaded(begin):
+    begin(zipped(a_csv="step,loss\n1,2\n", b_csv="step,loss\n1,2\n"), kind="mlflow", name="runs.zip")
+
+    done = take_turn()
+
+    assert (done.state, done.broken_file) == (State.FAILED, "runs.zip"), done.reason
+
+
 def test_what_a_refused_archive_held_does_not_stay_on_the_disk(begin):
     """A megabyte may have come to hundreds by the time it is refused."""
     one = begin(zipped(a_csv="step,loss\n1,2\n", **{"__/evil_lines": "x"}), name="late.zip")
