@@ -287,5 +287,5 @@ def _end(turn: Turn, problem: BadSource | None) -> None:
         "import.finished" if is_whole else "import.stopped", actor=one.user, project=one.project, kind="import",
         key=one.pk, name=str(one), rows=one.rows_stored, runs=one.imported.count(), state=str(state),
     )  # fmt: skip
-    if is_whole:
-        transaction.on_commit(lambda: uploads.remove(uploads.folder_of(one.pk)))
+    folder = uploads.folder_of(one.pk)  # of what is not whole, the upload stays for a resume
+    transaction.on_commit(lambda: uploads.remove(folder if is_whole else folder / UNPACKED))
