@@ -48,13 +48,18 @@ def find_model(name: str, home: Path | None = None) -> Path:
             return place
         if os.path.isdir(place):
             raise ModelError(f"{place} has no config.json")
-    known = available_models(home)
-    hint = f"there are: {', '.join(known)}" if known else "there are none yet"
+    hint = what_there_is(home)
     if name in LESSONS:
         hint += f"; `python -m training pretrain{'' if name == BASE_MODEL else f' {name}'}` makes it"
     if is_hub_id(name):
         hint += f"; of the hub, it would be in {hub_folder(name, home)}; a path begins with / or ./"
     raise ModelError(f"no model named {name!r}; {hint}")
+
+
+def what_there_is(home: Path) -> str:
+    """Names of the models here, for an answer to a name that is none of them."""
+    known = available_models(home)
+    return f"there are: {', '.join(known)}" if known else "there are none yet"
 
 
 def is_hub_id(name: str) -> bool:

@@ -31,9 +31,9 @@ SENTENCES = {
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
     "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
+    "string_too_long": "must have at most {max_length:,} characters",
     "too_short": "must have at least {min_length} items",
-    "too_long": "must have at most {max_length} items",
+    "too_long": "must have at most {max_length:,} items",
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
 }

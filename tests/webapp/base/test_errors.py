@@ -11,6 +11,7 @@ class Model(BaseModel):
     n: int = Field(0, ge=1, le=5)
     s: str = Field("aa", min_length=2, max_length=3)
     f: float = 0.0
+    long: str = Field("", max_length=1000)
     items: list[int] = Field(default_factory=list, max_length=1)
 
 
@@ -25,6 +26,7 @@ class Model(BaseModel):
         ({"s": 1}, "s must be text."),
         ({"f": "x"}, "f must be a number."),
         ({"items": [1, 2]}, "items must have at most 1 items."),
+        ({"long": "a" * 1001}, "long must have at most 1,000 characters."),
         ({"items": [None]}, "items.0 must be a whole number."),
         ({"x": 1}, "x is not a known field."),
         ([], "The body must be an object."),

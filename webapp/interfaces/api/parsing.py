@@ -127,7 +127,9 @@ def _of_each(records: list[Any]) -> tuple[list[dict[str, Any]], int]:
     """The first problems of a list in which a record is wrong, and how many there are in all. Raises InvalidInput where
     it is too long."""
     if len(records) > MAX_RECORDS:
-        raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records):,}.")
+        raise InvalidInput(
+            "records", f"records must have at most {MAX_RECORDS:,} items, not {len(records):,}."
+        )
     problems: list[dict[str, Any]] = []
     count = 0
     for i, record in enumerate(records):

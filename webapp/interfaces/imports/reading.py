@@ -261,12 +261,13 @@ def _words(one: Import, notes: list[str], problem: BadSource | None) -> dict[str
     if new and len(one.notes) < MOST_NOTES:
         fields["notes"] = (one.notes + new)[:MOST_NOTES]
     if problem is not None and not one.reason:
-        fields |= _broken(problem)
+        fields |= _broken(one, problem)
     return fields
 
 
-def _broken(problem: BadSource) -> dict[str, object]:
-    return {"broken_file": problem.file[:255], "broken_line": problem.line, "reason": problem.reason}
+def _broken(one: Import, problem: BadSource) -> dict[str, object]:
+    file = str(one) if problem.file == UNPACKED else problem.file
+    return {"broken_file": file[:255], "broken_line": problem.line, "reason": problem.reason}
 
 
 @transaction.atomic
@@ -276,7 +277,7 @@ def _end(turn: Turn, problem: BadSource | None) -> None:
     one.refresh_from_db(fields=["reason"])
     is_whole = problem is None and not one.reason
     state = State.FINISHED if is_whole else State.PARTIAL if one.imported.exists() else State.FAILED
-    fields = _broken(problem) if problem is not None else {}
+    fields = _broken(one, problem) if problem is not None else {}
     turn.claim.release(
         state=state, ended_at=timezone.now(), sealed_credentials="", has_files=one.has_files and not is_whole,
         **fields,
@@ -286,5 +287,5 @@ def _end(turn: Turn, problem: BadSource | None) -> None:
         "import.finished" if is_whole else "import.stopped", actor=one.user, project=one.project, kind="import",
         key=one.pk, name=str(one), rows=one.rows_stored, runs=one.imported.count(), state=str(state),
     )  # fmt: skip
-    if is_whole:
-        transaction.on_commit(lambda: uploads.remove(uploads.folder_of(one.pk)))
+    folder = uploads.folder_of(one.pk)  # of what is not whole, the upload stays for a resume
+    transaction.on_commit(lambda: uploads.remove(folder if is_whole else folder / UNPACKED))

@@ -148,14 +148,14 @@ def _time(entry: Mapping[str, Any], place: str) -> int | None:
 
 
 def time_of(given: Any, place: str) -> int:
-    """Milliseconds of an ISO 8601 time; without an offset it is UTC. Raises InvalidInput."""
+    """Milliseconds of an ISO 8601 time, 0 before 1970; without an offset it is UTC. Raises InvalidInput."""
     try:
         moment = dt.datetime.fromisoformat(given)
     except (TypeError, ValueError):
         raise InvalidInput(place, f"{place} must be an ISO 8601 time.") from None
     time_ms = max(0, to_ms(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)))
     if time_ms > MAX_TIME:
-        raise InvalidInput(place, f"{place} must be within the years 1970 to 9999 of UTC.")
+        raise InvalidInput(place, f"{place} must be in the year 9999 of UTC at the latest.")
     return time_ms
 
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from training.models import available_models, is_hub_id
+from training.models import is_hub_id, what_there_is
 from training.recipe import Recipe as RecipeConfig
 from training.recipe import RecipeError, content_hash, load_recipe, parse_recipe, recipe_names
 from webapp.base.errors import Conflict, InvalidInput
@@ -65,8 +65,8 @@ def check_model_place(model: str) -> None:
     except (OSError, ValueError, RuntimeError):  # a NUL, links in a circle
         path = Path("/")
     if not any(path.is_relative_to(root) and path != root for root in model_roots()):
-        known = ", ".join(available_models(Path(settings.HEADROOM_HOME))) or "none yet"
-        raise RecipeError("model", f"no model named {model!r}; there are: {known}")
+        hint = what_there_is(Path(settings.HEADROOM_HOME))
+        raise RecipeError("model", f"no model named {model!r}; {hint}")
 
 
 def model_roots() -> list[Path]:

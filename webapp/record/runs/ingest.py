@@ -210,7 +210,9 @@ def store_held(run: Run, records: Sequence[Record], *, reporter: int | None = No
     if run.deleted_at is not None:
         raise NotFound(f"There is no run {run.pk}.")
     if len(records) > MAX_RECORDS:
-        raise InvalidInput("records", f"records must have at most {MAX_RECORDS} items, not {len(records)}.")
+        raise InvalidInput(
+            "records", f"records must have at most {MAX_RECORDS:,} items, not {len(records):,}."
+        )
     unique = _without_repeats(records)
     ensure_attempts(run, _first_uses(unique))
     accepted, has_evaluations, left_out = _insert(run, unique)

@@ -162,6 +162,23 @@ def test_an_archive_that_cannot_be_unpacked_fails_with_its_reason(begin, content
     assert not (uploads.imports_folder().parent / "evil.lines").exists()
 
 
+def test_an_archive_of_the_wrong_kind_is_named_and_kept_as_it_was_uploaded(
+    begin, user, django_capture_on_commit_callbacks
+):
+    """Once it is unpacked, a few megabytes may be hundreds of thousands of files."""
+    two = {"a_csv": "step,loss\n1,2\n", "b_csv": "step,loss\n1,2\n"}
+    one = begin(zipped(**two), kind="mlflow", name="runs.zip")
+
+    for _ in range(2):
+        with django_capture_on_commit_callbacks(execute=True):
+            done = take_turn()
+
+        assert (done.state, done.broken_file) == (State.FAILED, "runs.zip"), done.reason
+        kept = [path.name for path in uploads.folder_of(one.pk).rglob("*") if path.is_file()]
+        assert kept == ["runs.zip"]
+        services.resume_import(done, user=user)
+
+
 def test_what_a_refused_archive_held_does_not_stay_on_the_disk(begin):
     """A megabyte may have come to hundreds by the time it is refused."""
     one = begin(zipped(a_csv="step,loss\n1,2\n", **{"__/evil_lines": "x"}), name="late.zip")

@@ -120,6 +120,16 @@ def test_the_page_asks_again_only_while_it_is_read(ada, project):
         assert "data-poll" not in ada.get(path, headers={"HX-Request": "true"}).content.decode()
 
 
+def test_one_whose_archive_cannot_be_opened_does_not_sound_as_if_it_were_waited_for(ada, project):
+    sent = ada.post("/imports/new", {"kind": "mlflow", "files": file(b"PK\x03\x04 no archive", "runs.zip")})
+    assert "not looked yet" in ada.get(sent.url).content.decode()
+
+    assert take_turn().state == State.FAILED
+
+    page = ada.get(sent.url).content.decode()
+    assert "not looked yet" not in page and "none found" in page
+
+
 def test_a_broken_one_is_resumed_with_a_mended_file(ada, draft):
     Import.objects.update(state=State.PARTIAL, reason="It is broken.", broken_file="grpo.csv", broken_line=3)
     page = ada.get(f"/imports/{draft.pk}").content.decode()

@@ -157,7 +157,10 @@ def test_runs_are_told_apart_by_their_ids_and_else_by_name(trackio):
         ({"config": "x"}, "logs[1].config"),
         ({"log_id": 7}, "logs[1].log_id"),
         ({"timestamp": "yesterday"}, "logs[1].timestamp"),
-        ({"timestamp": "9999-12-31T23:59:59-23:59"}, "logs[1].timestamp"),
+        (
+            {"timestamp": "9999-12-31T23:59:59-23:59"},
+            "timestamp must be in the year 9999 of UTC at the latest.",
+        ),
     ],
 )
 def test_each_wrong_field_is_named_and_nothing_is_stored(trackio, change, word):

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.fake_model import make_model
+from training.models import ModelError, find_model
 from training.recipe import RecipeError
 from webapp.record.recipes.selectors import parameters_of
 from webapp.record.recipes.services import check_model_place
@@ -40,6 +41,19 @@ def test_what_is_there_and_what_is_not_are_refused_alike(headroom_home, tmp_path
     answers = {refused(model).replace(repr(str(odd[7])), "'MODEL'") for model in odd}
 
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize("has_models", [True, False])
+def test_a_path_with_nothing_below_the_roots_is_answered_alike(settings, tmp_path, has_models):
+    settings.HEADROOM_HOME = str(tmp_path)
+    if has_models:
+        make_model(tmp_path, "here", 4096)
+    missing = str(tmp_path / "models" / "nothing")
+
+    with pytest.raises(ModelError) as caught:
+        find_model(missing, tmp_path)
+
+    assert str(caught.value).replace(missing, "MODEL") == refused("/etc")
 
 
 def test_the_folder_where_the_server_runs_is_no_matter(headroom_home, monkeypatch):

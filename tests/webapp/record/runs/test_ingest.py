@@ -128,7 +128,7 @@ def test_an_attempt_that_a_launched_run_does_not_have_is_refused(launch_one, mak
 
 
 def test_a_batch_has_its_limit(tracked, make_record):
-    with pytest.raises(InvalidInput, match="at most 5000 items, not 5001"):
+    with pytest.raises(InvalidInput, match="at most 5,000 items, not 5,001"):
         ingest.store_records(tracked, [make_record(0, {})] * 5001)
 
 
