@@ -174,7 +174,7 @@ def seeds_sentence(found: Compared) -> str:
     """How far seeds are taken to differ, and where that is known from."""
     between = found.here.between
     single = sum(runs == 1 for runs in found.runs)
-    alone = f" {single} {'is' if single == 1 else 'are'} compared by one seed alone." if single else ""
+    alone = f" {single} {'is' if single == 1 else 'are'} compared by one seed." if single else ""
     differ = f"Seeds differ by {between.sd:.3f} (standard deviation, from {between.source})"
     return f"{differ}; these intervals include it.{alone}"
 

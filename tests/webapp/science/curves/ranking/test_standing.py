@@ -39,7 +39,7 @@ def test_a_leader_is_named_with_its_lead_and_its_chance() -> None:
     )
     assert seeds == (
         "Seeds differ by 0.005 (standard deviation, from 3 recipes with several seeds here); these intervals include "
-        "it. 2 are compared by one seed alone."
+        "it. 2 are compared by one seed."
     )
 
 
