@@ -1,5 +1,7 @@
 """Alarms and curves of parts in a real browser."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_run_page import open_run
