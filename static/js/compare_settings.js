@@ -52,7 +52,7 @@ function drawScatter() {
     error_x: whiskers(across, there, faded(colour.mark, 0.6)), error_y: whiskers(up, there, faded(colour.mark, 0.6)),
     marker: { size: 9, color: there.map((i) => colour[`c${(i % 6) + 1}`]), symbol: there.map(symbolOf), opacity: there.map((i) => (isKept(i) ? 1 : 0.15)) },
     text: there.map((i) => `<b>${escaped(runs[i].label)}</b><br>${escaped(across.label)} ${escaped(text(across.values[i]))}<br>${escaped(up.label)} ${escaped(text(up.values[i]))}`),
-    hovertemplate: "%{text}<extra></extra>",
+    ids: there.map((i) => runs[i].label), hovertemplate: "%{text}<extra></extra>",
   };
   const layout = {
     ...quietLayout(colour), margin: { l: 56, r: 14, t: 10, b: 46 }, dragmode: false,

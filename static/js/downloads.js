@@ -172,7 +172,7 @@ export function csvOf(node) {
   return `${rowsOf(node).map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 }
 
-/** series, x, y of every value drawn below a row of these names, with lo and hi where intervals are. */
+/** series, or a point's own name, x, y of every value drawn below a row of these names, with lo and hi where intervals are. */
 function rowsOf(node) {
   const traces = node?.data ?? [];
   const spans = traces.some((trace) => trace.error_y?.array);
@@ -180,7 +180,7 @@ function rowsOf(node) {
   for (const [index, trace] of traces.entries()) {
     const series = nameOf(traces, index);
     for (const [at, x] of Array.from(trace.x ?? []).entries()) {
-      rows.push([series, x, trace.y?.[at], ...(spans ? ends(trace, at) : [])]);
+      rows.push([trace.ids?.[at] ?? series, x, trace.y?.[at], ...(spans ? ends(trace, at) : [])]);
     }
   }
   return rows;

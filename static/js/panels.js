@@ -110,6 +110,9 @@ function frameOf(panel) {
   return card;
 }
 
+/** A value as its panel says it: shares of a run's diagnostics in percent, as their newest value above the line. */
+const valueOf = (panel, value) => (panel?.in_percent ? `${Number((100 * value).toPrecision(3))} %` : amount(value));
+
 function drawPanel(panel, card, range, [width, height], weight) {
   const svg = card.querySelector("svg");
   svg.replaceChildren();
@@ -121,7 +124,7 @@ function drawPanel(panel, card, range, [width, height], weight) {
   const faint = weight > 0 && lines.length <= FAINT_UP_TO;
   const seen = ends(lines.flatMap((line) => [...line.drawn, ...(faint ? line.y : []), ...(line.lo ?? []), ...(line.hi ?? [])]));
   const heights = seen && ends([...seen, ...(panel.limits ?? []).flatMap((limit) => sightOf(limit, seen))]);
-  svg.setAttribute("aria-label", seen ? `${panel.label ?? panel.metric} over ${payload.x.label.toLowerCase()}: ${lines.length} line${lines.length === 1 ? "" : "s"} between ${amount(seen[0])} and ${amount(seen[1])}` : `${panel.metric}: nothing to draw`);
+  svg.setAttribute("aria-label", seen ? `${panel.label ?? panel.metric} over ${payload.x.label.toLowerCase()}: ${lines.length} line${lines.length === 1 ? "" : "s"} between ${valueOf(panel, seen[0])} and ${valueOf(panel, seen[1])}` : `${panel.metric}: nothing to draw`);
   if (!heights) {
     svg.append(element("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "nothing to draw"));
     return { svg, lines: [], card };
@@ -146,15 +149,15 @@ function drawPanel(panel, card, range, [width, height], weight) {
   const marks = (panel.marks ?? []).filter(([x]) => x >= range[0] && x <= range[1]);
   if (marks.length) svg.append(element("path", { class: "alarming", d: pathOf(marks.map(([x]) => x), marks.map(([, y]) => y), place, true) }));
   for (const [x, y, anchor, text] of [
-    ...(flat ? [[PAD.l - 6, place.y(heights[0]) + 4, "end", amount(heights[0])]] : [
-      [PAD.l - 6, PAD.t + 8, "end", amount(heights[1])], [PAD.l - 6, height - PAD.b, "end", amount(heights[0])],
+    ...(flat ? [[PAD.l - 6, place.y(heights[0]) + 4, "end", valueOf(panel, heights[0])]] : [
+      [PAD.l - 6, PAD.t + 8, "end", valueOf(panel, heights[1])], [PAD.l - 6, height - PAD.b, "end", valueOf(panel, heights[0])],
     ]),
     [PAD.l, height - 3, "start", amountIn(range[0], payload.x.short)], [width - 2, height - 3, "end", withUnit(range[1], payload.x.short)],
   ]) svg.append(element("text", { x, y, "text-anchor": anchor }, text));
   const cursor = element("line", { class: "cursor", y1: PAD.t, y2: height - PAD.b, visibility: "hidden" });
   const brush = element("rect", { class: "brush", y: PAD.t, height: height - PAD.t - PAD.b, visibility: "hidden" });
   svg.append(brush, cursor);
-  return { svg, card, lines, place, cursor, brush };
+  return { svg, card, lines, place, cursor, brush, panel };
 }
 
 const valueAt = (line, at) => between(line.x, line.drawn, at);
@@ -216,7 +219,7 @@ function follow(event) {
 }
 
 /** The cursor, and the value there of the line that is pointed at. */
-function point({ place, cursor, card, lines }, at, series) {
+function point({ place, cursor, card, lines, panel }, at, series) {
   if (!place) return;
   const x = place.x(at);
   cursor.setAttribute("x1", x);
@@ -224,7 +227,7 @@ function point({ place, cursor, card, lines }, at, series) {
   cursor.setAttribute("visibility", "visible");
   const line = lines.find((one) => one.series === series);
   const value = line ? valueAt(line, at) : null;
-  card.querySelector(".readout").textContent = value === null ? "" : `${payload.series[series].label}: ${amount(value)}`;
+  card.querySelector(".readout").textContent = value === null ? "" : `${payload.series[series].label}: ${valueOf(panel, value)}`;
   for (const one of lines) one.node.classList.toggle("lit", one === line);
 }
 
@@ -243,13 +246,13 @@ function table() {
   if (!details.open) return;
   const cell = (tag, text, i) => (i && tag === "td" ? element("td", { class: "num" }, text) : element("th", { scope: tag === "td" ? "row" : "col" }, text));
   const row = (tag, texts) => { const tr = element("tr"); tr.append(...texts.map((text, i) => cell(tag, text, i))); return tr; };
-  const value = (line) => { const last = line?.drawn.findLast((one) => one !== null) ?? null; return last === null ? "–" : amount(last); };
+  const value = (panel, line) => { const last = line?.drawn.findLast((one) => one !== null) ?? null; return last === null ? "–" : valueOf(panel, last); };
   const head = element("thead");
   const body = element("tbody");
   head.append(row("th", ["Line", ...payload.panels.map((panel) => panel.metric)]));
   for (const [place, { label, group }] of payload.series.entries()) {
     if (hidden.has(payload.groups[group].label)) continue;
-    body.append(row("td", [label, ...drawn.map(({ lines }) => value(lines.find((one) => one.series === place)))]));
+    body.append(row("td", [label, ...drawn.map(({ panel, lines }) => value(panel, lines.find((one) => one.series === place)))]));
   }
   const node = element("table", { class: "rows" });
   node.append(head, body);

@@ -1,5 +1,7 @@
 """Alarms and curves of parts in a real browser."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_run_page import open_run
@@ -25,6 +27,7 @@ def test_an_alarm_arrives_by_itself_leads_to_its_panel_and_is_over_by_itself(pag
     expect(page.locator("#alarm")).to_have_text("truncation rate 12 %")
     panel = page.locator("#metric-train-truncation_rate")
     expect(panel.locator(".pill")).to_contain_text("warning 12 %")
+    expect(panel.locator("svg > text").first).to_have_text(re.compile(r"^\d+ %$"))  # of its axis
     page.click(".alarm-item a")
     expect(panel).to_be_focused()
     expect(panel).to_be_in_viewport()

@@ -8,6 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from benchmarks.bench_paint import OBSERVE
+from tests.browser.conftest import NARROW
 from tests.browser.look import look
 from tests.webapp.interfaces.pages.data import record
 from webapp.record.runs import ingest
@@ -72,6 +73,20 @@ def test_columns_of_recipes_stay_while_rows_come(page: Page, make_run):
     page.evaluate("[...document.querySelectorAll('#recipes tbody tr')].forEach((row) => row.remove())")
 
     assert page.evaluate(widths) == of_all
+
+
+def test_on_a_phone_names_of_recipes_have_room_beside_their_ceilings(new_page, user, make_run):
+    make_run(30, name="steady")
+    page = new_page(signed_in=user, viewport=NARROW)
+    page.goto("/recipes")
+    expect(page.locator("#recipes .scale-ends")).to_be_visible()
+
+    left, ends, right = (
+        page.evaluate("""[...document.querySelectorAll('#recipes thead th')].filter((cell) => cell.offsetWidth)
+        .map((cell) => cell.getBoundingClientRect()).flatMap((box, at) => at ? [box.left, box.right] : [box.width])""")
+    )
+
+    assert left > 120 and right - ends > 120 and right > 340
 
 
 def test_recipes_are_searched(page: Page, make_run):

@@ -32,7 +32,7 @@ OFFERED = 200
 CHOICES = (
     ("chart run", "Chart of a run"),
     ("chart compare", "Chart of several runs or recipes"),
-    ("number ceiling", "Ceiling of a run"),
+    ("number ceiling", "A of Eq. 1 of a run"),
     ("number pass_rate", "Newest pass rate of a run"),
     ("number forecast", "Forecast at the budget of a run"),
     ("number compute", "Compute that a run used"),

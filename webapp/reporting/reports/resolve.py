@@ -146,7 +146,7 @@ def _parameters(project: Project, ask: Ask) -> list[Payload]:
         ceiling = row["ceiling"]
         said = f"{ceiling['text']} ({ceiling['interval_text']})"
         rows.append([row["label"], said, *(cells.get(name, "–") for name in ("B", "C_mid", "R0"))])
-    head = ["Run", "Ceiling A", "B", "C_mid, device-hours", "R0"]
+    head = ["Run", "A of Eq. 1", "B", "C_mid, device-hours", "R0"]
     return [{"title": "", "head": head, "numeric": [], "rows": rows, "more": 0}]
 
 
@@ -154,12 +154,12 @@ def _number(project: Project, ask: Ask) -> Payload:
     run = _run(project, ask.fields["run"])
     state = standing(run)
     title, value, sentence = NUMBERS[ask.which](state)
-    return {"kind": "number", "title": f"{title} of {label_of(run)}", "value": value, "sentence": sentence,
+    return {"kind": "number", "title": f"{title}, {label_of(run)}", "value": value, "sentence": sentence,
             "link": reverse("run", args=[run.pk])}  # fmt: skip
 
 
 def _ceiling(state: Payload) -> tuple[str, str, str]:
-    return "Ceiling", state["ceiling"]["text"], state["ceiling"]["interval_text"]
+    return "A of Eq. 1", state["ceiling"]["text"], state["ceiling"]["interval_text"]
 
 
 def _pass_rate(state: Payload) -> tuple[str, str, str]:

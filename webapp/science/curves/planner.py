@@ -141,7 +141,7 @@ def _reach_sentence(candidate: Candidate, row: Payload, target: float) -> str:
     name, goal = row["name"], f"{target:g}"
     if row["verdict"] == "no forecast":
         return f"{name} has no forecast, so nobody knows when it reaches {goal}."
-    above = f"it lies above the forecast ceiling with probability {row['chance_text']}"
+    above = f"{goal} lies above its forecast ceiling with probability {row['chance_text']}"
     if row["verdict"] == "reached":
         if not row["compute"]:
             return f"{name} starts at {goal} or above."

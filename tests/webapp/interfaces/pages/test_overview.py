@@ -126,6 +126,10 @@ def test_what_waits_says_why(ada, make_run):
     ):
         assert words in waiting
     assert waiting.count("data-age") == 3  # when each was launched
+    assert "<h2>Waiting <" in waiting
+    assert (
+        "<h2>Waiting in Default <" in ada.get("/status").content.decode()
+    )  # whose counts are of all projects
 
 
 def test_benchmarks_stand_beside_the_runs_that_wait(ada, make_run):

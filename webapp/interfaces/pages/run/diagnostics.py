@@ -102,6 +102,7 @@ def _judged(panel: Payload, judged: "Judged") -> Payload:
         "id": f"metric-{panel['metric'].replace('/', '-')}",
         "title": TITLES.get(panel["metric"]),
         "label": judged.label,
+        "in_percent": judge.is_share(judged.metric),
         "said_html": judged.said,
         "note": f"{until} {panel['note']}".strip(),
         "limits": [

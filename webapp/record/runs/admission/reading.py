@@ -236,7 +236,8 @@ def shares_of(queued: Iterable[int], runs: Sequence[Any]) -> dict[int, Share]:
     """Of projects with queued runs. Two queries at most, of which one is remembered for a while."""
     projects = set(queued)
     known = {row.project_id: row for row in ProjectQueue.objects.filter(project__in=projects)}
-    used = dict(_used_lately()) if len(projects) > 1 else {}
+    at_work = frozenset(run.pk for run in runs if isinstance(run, Run))
+    used = dict(_used_lately(at_work)) if len(projects) > 1 else {}
     taken: dict[int, int] = {}
     for run in runs:
         taken[run.project_id] = taken.get(run.project_id, 0) + 1
@@ -253,15 +254,16 @@ def shares_of(queued: Iterable[int], runs: Sequence[Any]) -> dict[int, Share]:
     }
 
 
-def _used_lately() -> dict[int, float]:
-    """Project -> device-hours of its launched runs that ended within USE_COUNTS."""
-    known = cache.get("admission-used")
-    if known is None:
+def _used_lately(at_work: frozenset[str]) -> dict[int, float]:
+    """Project -> device-hours of its launched runs that ended within USE_COUNTS. Remembered while the same runs are at
+    work: what one has used counts as soon as it has ended, when its place is given away."""
+    remembered, known = cache.get("admission-used", (None, {}))
+    if remembered != at_work:
         ended = Summary.objects.filter(
             run__origin=Run.Origin.LAUNCHED, run__state__in=ENDED,
             run__ended_at__gt=timezone.now() - USE_COUNTS,
         )  # fmt: skip
         sums = ended.values("run__project").annotate(hours=Sum("used_hours"))
         known = {row["run__project"]: row["hours"] or 0.0 for row in sums}
-        cache.set("admission-used", known, USE_SECONDS)
+        cache.set("admission-used", (at_work, known), USE_SECONDS)
     return known

@@ -174,7 +174,7 @@ def seeds_sentence(found: Compared) -> str:
     """How far seeds are taken to differ, and where that is known from."""
     between = found.here.between
     single = sum(runs == 1 for runs in found.runs)
-    alone = f" {single} here {'rests' if single == 1 else 'rest'} on one seed." if single else ""
+    alone = f" {single} {'is' if single == 1 else 'are'} compared by one seed." if single else ""
     differ = f"Seeds differ by {between.sd:.3f} (standard deviation, from {between.source})"
     return f"{differ}; these intervals include it.{alone}"
 
@@ -292,6 +292,8 @@ def _signed(gap: Gap) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """ "a, b and c"; names with commas of their own ("steady, seed 1") are parted by semicolons."""
+    mark = "; " if any("," in name for name in names) else ", "
     if len(names) > NAMED:
-        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        return f"{mark.join(names[:NAMED])} and {len(names) - NAMED} more"
+    return " and ".join(filter(None, [mark.join(names[:-1]), names[-1]]))

@@ -116,5 +116,7 @@ def test_shares_are_shown_in_percent(make_run):
         run, [record(i, 0.1 * i, {"perf/trainer_idle": 0.25, "train/entropy": 0.25}) for i in (0, 1)]
     )
 
-    said = [panel["said_html"] for panel in panels(run).values()]
+    found = list(panels(run).values())
+    assert [panel["in_percent"] for panel in found] == [False, True]  # its axis, too
+    said = [panel["said_html"] for panel in found]
     assert ["0.25</span>" in said[0], "25 %</span>" in said[1]] == [True, True]

@@ -14,7 +14,7 @@ from webapp.record.health.services import note_cluster, note_groups
 from webapp.record.runs import ingest, lifecycle, observation, places
 from webapp.record.runs.admission import reading
 from webapp.record.runs.admission.acting import LATER, UNKNOWN
-from webapp.record.runs.models import Attempt, Run, State
+from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.observation import JobStatus
 
 TWO_CORES = {"generator_cpus": 1, "trainer_cpus": 1}
@@ -165,6 +165,21 @@ def test_projects_take_turns_by_what_they_use(two_cores, user, launch_one):
     saw(0, 4)
 
     assert claimed() == [0, 9]
+
+
+def test_what_a_run_used_counts_when_its_place_is_given_away(two_cores, user, launch_one):
+    other = create_project(slug="code", name="Code")
+    set_role(other, user, "admin")
+    first, _ = two_cores(2)
+    needs(launch_one(seed=9, project=other), **TWO_CORES)
+    assert claimed() == [0]
+    lifecycle.report_started(first, attempt=1)
+    assert claimed() == []  # what was used before is remembered now
+
+    Summary.objects.update_or_create(run=first, defaults={"used_hours": 0.5})
+    end(first)
+
+    assert claimed() == [9]
 
 
 # --- stepping back --------------------------------------------------------------------------------------------

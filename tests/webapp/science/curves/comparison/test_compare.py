@@ -18,7 +18,7 @@ def test_the_better_one_is_said_so_whatever_the_order(make_run):
     sentence, seeds = payload["sentences"]
     assert sentence.startswith("X, seed 0 is better than Y, seed 1 at 8.00 device-hours, by 0.")
     assert "(95 % +0.0" in sentence and "forecast ceiling" in sentence
-    assert "Seeds differ by 0.007 (standard deviation" in seeds and "2 here rest on one seed" in seeds
+    assert "Seeds differ by 0.007 (standard deviation" in seeds and "2 are compared by one seed" in seeds
     assert comparison([worse, better], [])["sentences"] == [sentence, seeds]
 
 

@@ -58,7 +58,7 @@ def test_a_target_is_reached_where_the_forecast_crosses_it(good, poor):
     assert good.at(reached["hi"]).lo == pytest.approx(0.6, abs=3e-3)
     assert (never["verdict"], never["compute"]) == ("never", None)
     assert never["above_ceiling"] > 0.9
-    assert "Poor is not expected to reach 0.6: it lies above the forecast ceiling with" in never["sentence"]
+    assert "Poor is not expected to reach 0.6: 0.6 lies above its forecast ceiling with" in never["sentence"]
 
 
 def test_beyond_ten_times_what_was_seen_nothing_is_said(early):

@@ -179,7 +179,7 @@ def test_the_answer_names_who_leads_and_by_how_much(project, make_run, other):
     assert first.startswith("ScaleRL rev 1 leads: at 8.00 device-hours it comes to 0.5")
     assert "above GRPO rev 1 by 0." in first and "(95 % +0.0" in first
     assert ceiling.startswith("By forecast ceiling ")
-    assert "from 1 recipe with several seeds here and" in seeds and "1 here rests on one seed" in seeds
+    assert "from 1 recipe with several seeds here and" in seeds and "1 is compared by one seed" in seeds
     assert group["headline"] == first
 
 

@@ -39,8 +39,16 @@ def test_a_leader_is_named_with_its_lead_and_its_chance() -> None:
     )
     assert seeds == (
         "Seeds differ by 0.005 (standard deviation, from 3 recipes with several seeds here); these intervals include "
-        "it. 2 here rest on one seed."
+        "it. 2 are compared by one seed."
     )
+
+
+def test_names_with_commas_of_their_own_are_parted_by_semicolons() -> None:
+    names = ["steady, seed 0", "steady, seed 1", "steady, seed 2"]
+
+    first, *_ = standing.answer(names, of([flat(0.7)], [flat(0.7)], [flat(0.7)]))
+
+    assert first.startswith("steady, seed 0; steady, seed 1 and steady, seed 2 cannot be told apart")
 
 
 def test_a_tie_names_the_tied_and_what_would_decide() -> None:
