@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.core.cache import cache
 from django.db.models import F, Q, QuerySet, Sum, Window
 from django.db.models.fields.json import KT
 from django.db.models.functions import RowNumber
@@ -34,7 +33,6 @@ from webapp.record.runs.states import AT_WORK, ENDED
 
 SIGHT_HOLDS = timedelta(seconds=60)  # longer ago than that, nothing is known of the cluster
 USE_COUNTS = timedelta(days=1)  # what a project used before does not count against its share
-USE_SECONDS = 30.0  # that the sum over ended runs is remembered
 STEPS_BACK_EVERY = timedelta(minutes=30)  # a run steps back at most once in that time
 STOP = Span(0.0, 1 / 60)  # of a run that is stopping: its driver has 30 s
 HOUR = 3600.0
@@ -233,11 +231,10 @@ def would_be(project: int, recipe: Recipe, priority: int, name: str, now: dateti
 
 
 def shares_of(queued: Iterable[int], runs: Sequence[Any]) -> dict[int, Share]:
-    """Of projects with queued runs. Two queries at most, of which one is remembered for a while."""
+    """Of projects with queued runs. Two queries at most."""
     projects = set(queued)
     known = {row.project_id: row for row in ProjectQueue.objects.filter(project__in=projects)}
-    at_work = frozenset(run.pk for run in runs if isinstance(run, Run))
-    used = dict(_used_lately(at_work)) if len(projects) > 1 else {}
+    used = _used_lately() if len(projects) > 1 else {}
     taken: dict[int, int] = {}
     for run in runs:
         taken[run.project_id] = taken.get(run.project_id, 0) + 1
@@ -254,16 +251,11 @@ def shares_of(queued: Iterable[int], runs: Sequence[Any]) -> dict[int, Share]:
     }
 
 
-def _used_lately(at_work: frozenset[str]) -> dict[int, float]:
-    """Project -> device-hours of its launched runs that ended within USE_COUNTS. Remembered while the same runs are at
-    work: what one has used counts as soon as it has ended, when its place is given away."""
-    remembered, known = cache.get("admission-used", (None, {}))
-    if remembered != at_work:
-        ended = Summary.objects.filter(
-            run__origin=Run.Origin.LAUNCHED, run__state__in=ENDED,
-            run__ended_at__gt=timezone.now() - USE_COUNTS,
-        )  # fmt: skip
-        sums = ended.values("run__project").annotate(hours=Sum("used_hours"))
-        known = {row["run__project"]: row["hours"] or 0.0 for row in sums}
-        cache.set("admission-used", (at_work, known), USE_SECONDS)
-    return known
+def _used_lately() -> dict[int, float]:
+    """Project -> device-hours of its launched runs that ended within USE_COUNTS. Asked anew each time: what a run has
+    used counts when its place is given away."""
+    ended = Summary.objects.filter(
+        run__origin=Run.Origin.LAUNCHED, run__state__in=ENDED, run__ended_at__gt=timezone.now() - USE_COUNTS
+    )
+    sums = ended.values("run__project").annotate(hours=Sum("used_hours"))
+    return {row["run__project"]: row["hours"] or 0.0 for row in sums}

@@ -167,19 +167,26 @@ def test_projects_take_turns_by_what_they_use(two_cores, user, launch_one):
     assert claimed() == [0, 9]
 
 
-def test_what_a_run_used_counts_when_its_place_is_given_away(two_cores, user, launch_one):
+def test_what_runs_used_counts_when_their_places_are_given_away(two_cores, user, launch_one):
+    """Also where nobody asked between the end of one and the end of the next."""
     other = create_project(slug="code", name="Code")
     set_role(other, user, "admin")
-    first, _ = two_cores(2)
+    runs = two_cores(3)
     needs(launch_one(seed=9, project=other), **TWO_CORES)
+    needs(launch_one(seed=10, project=other), **TWO_CORES)
+
+    def trains(run, hours):
+        lifecycle.report_started(run, attempt=1)
+        Summary.objects.update_or_create(run=run, defaults={"used_hours": hours})
+        end(run)
+
     assert claimed() == [0]
-    lifecycle.report_started(first, attempt=1)
-    assert claimed() == []  # what was used before is remembered now
-
-    Summary.objects.update_or_create(run=first, defaults={"used_hours": 0.5})
-    end(first)
-
+    trains(runs[0], 0.5)
     assert claimed() == [9]
+    trains(Run.objects.get(seed=9), 0.4)
+    assert claimed() == [10]
+    trains(Run.objects.get(seed=10), 0.4)
+    assert claimed() == [1]
 
 
 # --- stepping back --------------------------------------------------------------------------------------------
