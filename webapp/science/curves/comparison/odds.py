@@ -212,12 +212,12 @@ def _said(a: Entry, b: Entry, values: Columns, crossing: recipes.MeanCrossing, a
             "sentence": f"The forecasts of {names} do not cross up to {end}; {after} ({level}).",
         }
     lo, hi = crossing.interval
-    first = f"The forecasts of {names} cross at {axis.short_text(crossing.compute)}"
     start = "the first evaluation" if lo is None else axis.short_text(lo)
     stretch = f"{start} on" if hi is None else f"{start} to {axis.short_text(hi)}"
     return {
         "mark": _mark(a, b, crossing, values),
-        "sentence": f"{first}; their order is open from {stretch} ({level}); {after}.",
+        "sentence": f"The forecasts of {names} cross at {axis.short_text(crossing.compute)}; their order is open from "
+        f"{stretch} ({level}); {after}.",
     }
 
 

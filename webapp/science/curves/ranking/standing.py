@@ -175,8 +175,10 @@ def seeds_sentence(found: Compared) -> str:
     between = found.here.between
     single = sum(runs == 1 for runs in found.runs)
     alone = f" {single} {'is' if single == 1 else 'are'} compared by one seed." if single else ""
-    differ = f"Seeds differ by {between.sd:.3f} (standard deviation, from {between.source})"
-    return f"{differ}; these intervals include it.{alone}"
+    return (
+        f"Seeds differ by {between.sd:.3f} (standard deviation, from {between.source}); these intervals include it."
+        f"{alone}"
+    )
 
 
 def what_would_decide(names: Sequence[str], found: Compared) -> str:
