@@ -36,7 +36,6 @@ def running_stack(home: Path) -> Iterator[demo.Api]:
         try:
             if not any("Headroom is up" in line for line in stack.stdout):
                 raise SystemExit("the stack did not start")
-            demo.make_base_model()
             yield demo.Api(f"http://127.0.0.1:{port}", demo.launch_token("admin"))
         finally:
             stack.send_signal(signal.SIGTERM)

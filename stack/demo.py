@@ -1,7 +1,7 @@
 """`make demo`: the whole way through the house, shown in a terminal.
 
-Starts the stack, makes the tiny base model once, launches a ScaleRL run and a GRPO run over the REST API that anyone
-else would use, shows step, pass rate, compute and the fitted ceiling while they train, and ends with the comparison.
+Starts the stack, launches a ScaleRL run and a GRPO run over the REST API that anyone else would use, shows step, pass
+rate, compute and the fitted ceiling while they train, and ends with the comparison.
 """
 
 import subprocess
@@ -34,11 +34,6 @@ class Watched:
     state: str = "queued"
     evaluations: int = 0
     finished: bool = False
-
-
-def make_base_model() -> None:
-    """`python -m training pretrain`: about a minute on two cores the first time, nothing afterwards."""
-    subprocess.run([sys.executable, "-m", "training", "pretrain"], cwd=environment.ROOT, check=True)
 
 
 def launch_token(username: str) -> str:

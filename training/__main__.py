@@ -20,7 +20,7 @@ from training.errors import EXIT_TEMPORARY, is_infrastructure, telling_line
 from training.job_secrets import take_secrets
 from training.lessons import LESSONS
 from training.log_copy import copy_output
-from training.models import BASE_MODEL, default_home
+from training.models import BASE_MODEL, MADE, default_home
 from training.recipe import RecipeError, apply_overrides, load_recipe
 
 EXIT_SECONDS = 5.0  # for exit handlers
@@ -56,13 +56,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="pretrain|run|export|evaluate|memory")
 
     pretrain = commands.add_parser(
-        "pretrain", help="make a tiny base model (that of the default task: about a minute)"
+        "pretrain", help="make a tiny base model (that of the default task is made already)"
     )
     pretrain.add_argument(
         "name", nargs="?", default=BASE_MODEL, help=f"one of {', '.join(LESSONS)} (default: {BASE_MODEL})"
     )
     pretrain.add_argument("--out", type=Path, help="folder (default: HEADROOM_HOME/models/NAME)")
     pretrain.add_argument("--steps", type=int, help="fewer steps, for a quick and bad model")
+    pretrain.add_argument("--teach", action="store_true", help="teach it even if it is made already")
     pretrain.set_defaults(command=_pretrain)
 
     run = commands.add_parser("run", help="train a recipe")
@@ -118,7 +119,7 @@ def _pretrain(options: argparse.Namespace) -> int:
     out = options.out or default_home() / "models" / options.name
     if options.steps is not None:
         lessons = replace(lessons, steps=options.steps)
-    made = pretrain(out, lessons)
+    made = pretrain(out, lessons, made=None if options.teach else MADE / options.name)
     print(f"{'made' if made else 'already complete:'} {out}", flush=True)
     return 0
 

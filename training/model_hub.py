@@ -30,8 +30,8 @@ NOT_WANTED = ["*/*", "consolidated*", "*.bin.index.json"]  # other formats of th
 
 
 def fetch_model(name: str, home: Path | None = None, *, endpoint: str | None = None) -> Path:
-    """The model's folder; of an id of the hub after a download, of a tiny one after its lessons (three minutes), if
-    need be. ModelError says what to do instead.
+    """The model's folder; of an id of the hub after a download, of a tiny one after its lessons (three minutes; that
+    of the default task had them), if need be. ModelError says what to do instead.
 
     A download that broke off is taken up again; a folder is there only when it is complete.
     """
@@ -67,7 +67,7 @@ def _make(name: str, home: Path) -> Path:
     """In a process of its own, so that torch does not stay in the driver's memory."""
     folder = home / "models" / name
     with _alone(folder):
-        log.info("making the model %s, once: about three minutes on two cores", name)
+        log.info("making the model %s, once: up to three minutes on two cores", name)
         command = [sys.executable, "-m", "training", "pretrain", name, "--out", str(folder)]
         status = subprocess.run(command, check=False).returncode  # nosec B603  # one of LESSONS
     if status:

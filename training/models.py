@@ -19,6 +19,9 @@ from training.lessons import LESSONS
 from training.whole_files import read_json
 
 BASE_MODEL = "tiny-arithmetic"
+MADE = (
+    Path(__file__).parent / "base_models"
+)  # taught beforehand; the others are taught where they are first wanted
 # model_type of the language models that transformers has, which the server need not have; a test holds it to its own.
 FAMILIES = Path(__file__).parent / "families.txt"
 HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")

@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,15 @@ def lessons_of(name: str) -> Lessons:
     return LESSONS[name]
 
 
-def pretrain(out: Path, lessons: Lessons = Lessons()) -> bool:  # noqa: B008 - frozen
-    """Make the model in `out`. False where it was complete already; True after making it."""
+def pretrain(out: Path, lessons: Lessons = Lessons(), *, made: Path | None = None) -> bool:  # noqa: B008 - frozen
+    """Have the model in `out`, as a copy of the folder `made` where that is of these very lessons. False where it was
+    there already."""
     if is_complete(out, lessons):
         return False
+    if made is not None and is_complete(made, lessons):
+        with _placed(out) as partial:
+            shutil.copytree(made, partial, dirs_exist_ok=True)
+        return True
     torch.manual_seed(lessons.seed)
     model = new_model(lessons)
     teach(model, lessons)
@@ -181,15 +187,22 @@ def make_tokenizer() -> Tokenizer:
 
 
 def save(model: Qwen2ForCausalLM, lessons: Lessons, out: Path) -> None:
-    """Write the folder beside its place, then move it there: readers never see half a model."""
+    """Write the folder of a taught model."""
+    with _placed(out) as partial:
+        cast: Any = model
+        cast.to(torch.bfloat16).save_pretrained(partial)
+        make_tokenizer().save(str(partial / "tokenizer.json"))
+        tokenizer_config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": EOS, "pad_token": PAD}
+        (partial / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
+        (partial / COMPLETE).write_text(json.dumps(provenance(lessons)))
+
+
+@contextmanager
+def _placed(out: Path) -> Iterator[Path]:
+    """A folder beside its place, which is moved there at the end: readers never see half a model."""
     partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    cast: Any = model
-    cast.to(torch.bfloat16).save_pretrained(partial)
-    make_tokenizer().save(str(partial / "tokenizer.json"))
-    tokenizer_config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": EOS, "pad_token": PAD}
-    (partial / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
-    (partial / COMPLETE).write_text(json.dumps(provenance(lessons)))
+    yield partial
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)

@@ -4,11 +4,13 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import Qwen2ForCausalLM
 
 from training.__main__ import main
 from training.lessons import LESSONS, Course, Lessons
-from training.models import ModelError, available_models, check_model
-from training.pretrain import EOS, batches, lessons_of, make_tokenizer, new_model, pretrain
+from training.models import BASE_MODEL, MADE, ModelError, available_models, check_model
+from training.pretrain import EOS, batches, is_complete, lessons_of, make_tokenizer, new_model, pretrain
 from training.tasks.arithmetic import SumVerifier, solution
 from training.teaching import FAMILIES
 
@@ -125,3 +127,43 @@ def test_the_command_makes_the_model_that_is_named(
     assert list(available_models(tmp_path)) == ["tiny-arithmetic-0.1m"]
     assert main(["pretrain", "huge"]) == 1
     assert "no base model named 'huge'; there are: tiny-arithmetic, " in capsys.readouterr().err
+
+
+def test_the_default_model_comes_along_and_is_copied(tmp_path: Path) -> None:
+    out, made = tmp_path / "models" / BASE_MODEL, MADE / BASE_MODEL
+
+    assert main(["pretrain", "--out", str(out)]) == 0
+    assert is_complete(made, LESSONS[BASE_MODEL])
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {
+        path.name: path.read_bytes() for path in made.iterdir()
+    }
+    assert check_model(BASE_MODEL, tmp_path, min_context=192) == out
+
+
+def test_other_lessons_and_teaching_do_not_copy_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LESSONS, BASE_MODEL, QUICK)
+    pretrain(tmp_path / "made" / BASE_MODEL, QUICK)
+    (tmp_path / "made" / BASE_MODEL / "copied").touch()
+
+    for name, options in {"committed": [], "copy": [], "taught": ["--teach"]}.items():
+        monkeypatch.setattr("training.__main__.MADE", MADE if name == "committed" else tmp_path / "made")
+        assert main(["pretrain", "--out", str(tmp_path / name), *options]) == 0
+
+    assert [name for name in ("committed", "copy", "taught") if (tmp_path / name / "copied").exists()] == [
+        "copy"
+    ]
+
+
+@pytest.mark.parametrize(("digits", "least", "most"), [(2, 0.38, 0.62), (8, 0.05, 0.20)])
+def test_the_default_model_can_add_and_seldom_does(digits: int, least: float, most: float) -> None:
+    task, codec = FAMILIES["arithmetic"].task(), make_tokenizer()
+    asked = [prompt for prompt in task.held_out_prompts(1024) if prompt.difficulty == digits]
+    tokens = torch.tensor([codec.encode(prompt.text).ids for prompt in asked])
+    model = Qwen2ForCausalLM.from_pretrained(MADE / BASE_MODEL, dtype=torch.float32)
+    torch.manual_seed(0)
+
+    told = model.generate(tokens, do_sample=True, max_new_tokens=52)[:, tokens.shape[1] :]
+
+    answers = [codec.decode(row, skip_special_tokens=False).split(EOS)[0] for row in told.tolist()]
+    right = [task.verifier(p).verify(p.answer, said).correct for p, said in zip(asked, answers, strict=True)]
+    assert least <= sum(right) / len(right) <= most  # three standard errors about 0.50 and 0.12

@@ -44,7 +44,6 @@ class Command(BaseCommand):
 def run_demo(supervisor: Supervisor, *, stay: bool) -> bool:
     """Start, launch, watch, compare; with `stay`, wait for Ctrl-C. True when both runs succeeded and were fitted."""
     supervisor.start()
-    demo.make_base_model()
     url = supervisor.services.web_url
     assert url is not None
     print_line(f"\nHeadroom is up at {url}")
