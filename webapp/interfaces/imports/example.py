@@ -36,6 +36,7 @@ from webapp.reporting.reports.document import text_of
 from webapp.reporting.reports.models import Report
 from webapp.reporting.reports.services import publish_unsigned
 from webapp.science.curves.models import Fit
+from webapp.science.curves.record.keeping import keep_overdue, not_judged
 from webapp.science.curves.services import rebuild
 from webapp.science.curves.stored_fits import store_fits
 from webapp.science.studies.models import Study
@@ -159,8 +160,11 @@ def _free_slug() -> str:
 
 def _fit(project: Project, seconds: float = math.inf) -> bool:
     """Whether all is there that a refit of each run would have stored half way and at its end. What is missing is made,
-    for so long."""
+    for so long. Before any fit is shown, forecasts of all runs are judged, for these widen its intervals."""
     began = time.monotonic()
+    keep_overdue(seconds, in_brief_of=project)
+    if not_judged(project).exists():
+        return False
     fitted = Fit.objects.filter(run__project=project).values("run")
     runs = Run.objects.filter(project=project).order_by("pk")
     for _ in store_fits(list(runs.exclude(pk__in=fitted).values_list("pk", flat=True)), at_once=AT_ONCE):

@@ -36,12 +36,16 @@ PAPER_SHARE = 0.5  # the paper forecasts from half of the compute; its grid take
 CROSSED = 1e-9
 
 
-def keep_record(run_id: str) -> bool:
-    """Bring the run's origins up to date, and its outcome where it has ended; whether anything changed."""
+def keep_record(run_id: str, *, in_brief: bool = False) -> bool:
+    """Bring the run's origins up to date, and its outcome where it has ended; whether anything changed.
+
+    in_brief: the forecast alone is judged, for intervals follow that; the other methods, which take ten times as long,
+    are judged when the run's turn comes (`overdue`).
+    """
     run = Run.objects.select_related("project").get(pk=run_id)
     curve = curve_of(run)
     if run.state in ENDED:
-        return _judge(run, curve)
+        return _judge(run, curve, in_brief=in_brief)
     cuts = _cuts_so_far(run, curve)
     known = ForecastOrigin.objects.filter(run=run).values_list("cut", flat=True)
     made = [_origin(run, curve, cut, as_it_went=True) for cut in cuts if not _stands(known, cut, 1e-6)]
@@ -49,18 +53,25 @@ def keep_record(run_id: str) -> bool:
 
 
 def overdue() -> QuerySet[Run]:
-    """Ended runs that are not judged yet, or have ended again since; the longest waiting first."""
+    """Ended runs that are not judged yet, in brief only, or have ended again since; the longest waiting first."""
     again = Q(ended_at__gt=F("forecast_outcome__judged_at"))
-    runs = Run.objects.filter(Q(forecast_outcome=None) | again, state__in=ENDED, series__isnull=False)
+    brief = Q(forecast_outcome__data_digest="", forecast_outcome__why="")
+    runs = Run.objects.filter(Q(forecast_outcome=None) | again | brief, state__in=ENDED, series__isnull=False)
     return runs.order_by(F("ended_at").asc(nulls_first=True), "pk").distinct()
 
 
-def keep_overdue(seconds: float) -> int:
-    """Judge runs that wait for it, for about so long; how many. One that cannot be judged does not stop the others."""
+def not_judged(project: Project) -> QuerySet[Run]:
+    """Of its ended runs those of which nothing is judged."""
+    return overdue().filter(project=project, forecast_outcome=None)
+
+
+def keep_overdue(seconds: float, *, in_brief_of: Project | None = None) -> int:
+    """Judge runs that wait for it, or those of a project in brief, for about so long; how many. One that cannot be
+    judged does not stop the others."""
     end, done = time.monotonic() + seconds, 0
-    for run_id in _batches(overdue()):
+    for run_id in _batches(overdue() if in_brief_of is None else not_judged(in_brief_of)):
         try:
-            keep_record(run_id)
+            keep_record(run_id, in_brief=in_brief_of is not None)
         except Exception:
             log.exception("the forecasts of run %s are not judged", run_id)
             if Run.objects.filter(pk=run_id).exists():
@@ -119,7 +130,7 @@ def digest_of(curve: Curve) -> str:
     return Points(curve.x, curve.y, None, np.asarray(curve.start, dtype=float)).digest
 
 
-def _judge(run: Run, curve: Curve) -> bool:
+def _judge(run: Run, curve: Curve, *, in_brief: bool) -> bool:
     """The outcome of a run that has ended, and the scores of its origins. A second time nothing is done."""
     # A fit that a release before stored without a forecast gets it.
     whole = Fit.objects.filter(run=run, superseded=False, cutoff=None, window_lo=None)
@@ -147,8 +158,8 @@ def _judge(run: Run, curve: Curve) -> bool:
             _origin(run, curve, share * last, as_it_went=False)
     target, came, _ = late_mean(curve.x, curve.y)
     for origin in ForecastOrigin.objects.filter(run=run):
-        _score(origin, curve, target, came)
-    _note(run.pk, digest=digest, last=last, target=target, came=came)
+        _score(origin, curve, target, came, in_brief=in_brief)
+    _note(run.pk, digest="" if in_brief else digest, last=last, target=target, came=came)
     note_changed(run.project)
     return True
 
@@ -162,18 +173,17 @@ def _why_not(curve: Curve) -> str:
     return ""
 
 
-def _score(origin: ForecastOrigin, curve: Curve, target: float, came: float) -> None:
+def _score(origin: ForecastOrigin, curve: Curve, target: float, came: float, *, in_brief: bool) -> None:
     """What each method said from this origin of the end; not of one before LEAST_SHARE or within the last eighth."""
     early = curve.only(curve.x <= origin.cut * (1 + CROSSED))
     origin.said, origin.ratios = None, None
     if LEAST_SHARE <= origin.cut / float(curve.x[-1]) < 1 - LATE:
-        origin.said = {
-            "forecast": recalibrating.at(origin.says, target) if origin.says else None,
-            "last": recalibrating.last_value(early),
-            "eq1": recalibrating.eq1(early, target),
-        }
-        if abs(origin.cut / float(curve.x[-1]) / PAPER_SHARE - 1) <= SAME_CUT:
-            origin.said["paper"] = recalibrating.paper(early, target)
+        origin.said = {"forecast": recalibrating.at(origin.says, target) if origin.says else None}
+        if not in_brief:
+            origin.said["last"] = recalibrating.last_value(early)
+            origin.said["eq1"] = recalibrating.eq1(early, target)
+            if abs(origin.cut / float(curve.x[-1]) / PAPER_SHARE - 1) <= SAME_CUT:
+                origin.said["paper"] = recalibrating.paper(early, target)
         origin.ratios = ratios(origin.said["forecast"], came)
     origin.save(update_fields=["said", "ratios"])
 

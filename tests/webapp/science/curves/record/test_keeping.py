@@ -14,6 +14,7 @@ from webapp.science.curves.fitting import curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome, Recalibration
 from webapp.science.curves.record import keeping, recalibrating
 from webapp.science.curves.record.keeping import keep_overdue, keep_record, overdue
+from webapp.science.curves.record.recalibrating import record_of
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +99,21 @@ def test_an_ended_run_is_judged_by_its_last_eighth(make_run):
         inside = lo <= outcome.came <= hi
         assert (origin.ratios["0.9"] <= 1) == inside
         assert lo < value < hi
+
+
+def test_judged_in_brief_a_run_has_its_ratios_and_still_waits_for_the_other_methods(make_run, project):
+    run = make_run(to=16.0, state=State.SUCCEEDED, ended_at=timezone.now())
+
+    assert keep_overdue(60, in_brief_of=project) == 1
+    brief = dict(ForecastOrigin.objects.values_list("cut", "ratios"))
+    assert all(brief.values()) and all(set(one.said) == {"forecast"} for one in ForecastOrigin.objects.all())
+    assert record_of(project).n_runs == 1
+    assert list(overdue()) == [run]
+    assert keep_overdue(60, in_brief_of=project) == 0
+
+    assert keep_overdue(60) == 1 and not overdue().exists()
+    assert dict(ForecastOrigin.objects.values_list("cut", "ratios")) == brief
+    assert all({"last", "eq1"} < set(one.said) for one in ForecastOrigin.objects.all())
 
 
 def test_what_was_forecast_on_the_way_is_scored_as_it_was_stored(make_run):
