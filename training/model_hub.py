@@ -67,7 +67,7 @@ def _make(name: str, home: Path) -> Path:
     """In a process of its own, so that torch does not stay in the driver's memory."""
     folder = home / "models" / name
     with _alone(folder):
-        log.info("making the model %s, once: up to three minutes on two cores", name)
+        log.info("making the model %s, once: some minutes on two cores if it is still to be taught", name)
         command = [sys.executable, "-m", "training", "pretrain", name, "--out", str(folder)]
         status = subprocess.run(command, check=False).returncode  # nosec B603  # one of LESSONS
     if status:

@@ -16,7 +16,7 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves.models import Fit
 from webapp.science.curves.services import refit
 
-RUNS, POINTS, SEED = 24, 20_000, 5
+RUNS, POINTS, SEED = 14, 20_000, 2
 
 
 def make(**options):

@@ -138,6 +138,7 @@ def test_weights_are_broadcast_to_all_engines_by_all_ranks() -> None:
     on_cluster(work, SPREAD, {"engine.weight_transfer": "collective"})
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("two_nodes")
 def test_an_engine_that_dies_in_a_broadcast_leaves_its_group_and_the_next_one_enters_it() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:

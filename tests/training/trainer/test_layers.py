@@ -36,7 +36,8 @@ def test_recomputed_layers_give_the_same_and_keep_less(toy_model: Path, precisio
     assert list(lean.state_dict()) == names
 
 
-@pytest.mark.parametrize("is_lean", [pytest.param(False, marks=pytest.mark.deep), True])
+@pytest.mark.deep
+@pytest.mark.parametrize("is_lean", [False, True])
 def test_compiled_layers_give_the_same(toy_model: Path, is_lean: bool) -> None:
     plain, quick = (networks_with(toy_model, **PPO) for _ in range(2))
     compile_layers(quick, "cpu")
