@@ -228,7 +228,7 @@ WORDS = {
     "retention.changed": "changed what is cleaned up in",
     "run.advised_by_policy": "advised by policy to stop run",
     "run.checkpoints_removed": "removed checkpoints of run",
-    "run.stopped_by_policy": "by policy stopped run",
+    "run.stopped_by_policy": "stopped by policy the run",
     "run.untagged": "took a tag off run",
     "run.warned_by_policy": "warned by policy about run",
     "secret.deleted": "deleted secret",

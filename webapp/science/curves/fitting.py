@@ -153,7 +153,7 @@ def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]
     try:
         return fit_curve(curve, question), ""
     except scaling.InputError as error:
-        return None, f"No fit yet: {error.reason}."
+        return None, f"No fit yet. {error.reason[:1].upper()}{error.reason[1:]}."
     except Exception:
         log.exception("the fit of %s crashed", question)
         return None, CRASHED

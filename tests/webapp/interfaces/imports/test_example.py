@@ -238,7 +238,15 @@ def test_an_owner_removes_it_for_good(project):
     create_token(user=nobody(), project=project, scope=Scope.READ)
     client = signed_in(owner)
     client.get("/example")
-    assert "Remove it" in client.get(reverse("leaderboard")).content.decode()
+    page = client.get(reverse("leaderboard")).content.decode()
+    asked = page.split('<dialog id="remove-example"')[1].split("</dialog>")[0]
+    assert (
+        "for everyone, and it is not made again" in asked
+        and 'command="show-modal" commandfor="remove-example"' in page
+    )
+    assert (
+        page.count(reverse("remove-example")) == asked.count(reverse("remove-example")) == 1
+    )  # after the question
 
     answer = client.post(reverse("remove-example"), follow=True)
 
