@@ -156,6 +156,7 @@ def test_the_first_pointer_finds_its_point_and_all_charts_are_plotlys(
     page, user, project, make_run, model_folder
 ):
     study_axis(page, user, project, make_run)
+    page.wait_for_selector("#axis-chart .sketch")
     x, y = next((x, y) for _, x, y in places(page, "#axis-chart")["marks"])
     page.locator("#axis-chart").scroll_into_view_if_needed()
     box = page.locator("#axis-chart").bounding_box()

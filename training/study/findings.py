@@ -68,8 +68,8 @@ class Difference:
     def words(self) -> str:
         """The difference with its interval."""
         if self.lo is None or self.hi is None:
-            return f"{self.value:+.3f}"
-        return f"{self.value:+.3f} [{self.lo:+.3f}, {self.hi:+.3f}]"
+            return f"{self.value:+.3f}".replace("-", "−")
+        return f"{self.value:+.3f} ({self.lo:+.3f} to {self.hi:+.3f})".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,15 @@ def finding(corpus: Corpus, study: Study) -> Finding:
         _row(study, arm, trained[arm], values[arm], found[arm] if arm in answers else None, answers.get(arm))
         for arm in trained
     ]
-    header = ["arm", "runs", _measure_words(study), "sd between seeds", "A of Eq. 1", "difference", ""]
+    header = [
+        "arm",
+        "runs",
+        _measure_words(study),
+        "sd between seeds",
+        "A of Eq. 1, 90 %",
+        "difference, 90 %",
+        "",
+    ]
     answer = verdict(list(answers.values())) if answers else ""
     sentence = _sentence(study, answer) if answer else _so_far(there, planned)
     return Finding(study, trained, markdown_table(header, rows), answer, sentence)
@@ -207,4 +215,4 @@ def _ceiling(curves: list[Curve]) -> str:
     if (pooled := joint(fits, level=LEVEL).parameters["A"]) is None:
         return "not identified"
     hi = "open" if pooled.hi is None else f"{pooled.hi:.3f}"
-    return f"{pooled.value:.3f} [{'open' if pooled.lo is None else format(pooled.lo, '.3f')}, {hi}]"
+    return f"{pooled.value:.3f} ({'open' if pooled.lo is None else format(pooled.lo, '.3f')} to {hi})"

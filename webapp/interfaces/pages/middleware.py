@@ -262,15 +262,19 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     counts = counts_of(project, request.user)
     here = request.resolver_match.url_name if request.resolver_match else None
     mine = granted_here(request)
+    items = [
+        _entry(name, title, key, here == name or here in others) | {"count": counts.get(name)}
+        for name, title, key, others in PAGES
+    ]
+    elsewhere = not any(item["current"] for item in items)
     return {
         "navigation": {
-            "items": [
-                _entry(name, title, key, here == name or here in others) | {"count": counts.get(name)}
-                for name, title, key, others in PAGES
-            ],
+            "items": items,
             "in_bar": IN_BAR,
             "settings": [
-                _entry(name, title, key, here == name) for name, title, key, need in SETTINGS if need in mine
+                _entry(name, title, key, elsewhere and here == name)
+                for name, title, key, need in SETTINGS
+                if need in mine
             ],
             "projects": projects_of(request),
             "project": project,

@@ -167,7 +167,7 @@ def _outcome(row: Row) -> str:
         return f"Reached {rate}; {why}."
     if not row.ceiling["identified"]:
         return f"Reached {rate}; its ceiling is not known yet ({row.ceiling['interval_text']})."
-    return f"Reached {rate}; ceiling {row.ceiling['text']}, {row.ceiling['interval_text']}."
+    return f"Reached {rate}; ceiling {row.ceiling['text']} ({row.ceiling['interval_text']})."
 
 
 def _last_line(text: str) -> str:

@@ -26,7 +26,9 @@ LOST_AFTER = timedelta(
 LOST_IS_LOOKED_AT = timedelta(days=1)  # so long a lost run whose job turns up again is taken back
 SILENT_AFTER = timedelta(minutes=5)  # so long nobody is told that a trainer elsewhere says nothing
 ORPHAN_AFTER = timedelta(minutes=2)  # so long a job may take to end after its attempt has
+BEGINS = "Ray starts its job."
 LOADS = "Its job has begun: it makes or loads the model."
+RAY_WAITS = "Job has not started yet"  # and more that tells a reader nothing
 ALIVE = frozenset({"PENDING", "RUNNING"})
 LOG_TAIL_CHARACTERS = 64 * 1024
 EXIT_CODE = re.compile(r"exit code (-?\d+)")
@@ -149,7 +151,9 @@ def _lost(why: str) -> Verdict:
 
 def _of_living_job(row: Unfinished, job: JobStatus) -> Verdict | None:
     """One that we thought queued, in hand-over or lost is taken back."""
-    text = job.message.strip() if job.status == "PENDING" else LOADS
+    text = LOADS
+    if job.status == "PENDING":
+        text = BEGINS if job.message.startswith(RAY_WAITS) else job.message.strip()
     if row.state in (State.QUEUED, State.SUBMITTING, State.LOST):
         return Verdict(State.STARTING, text, sent=True)
     if row.state == State.STARTING and text != row.reason:

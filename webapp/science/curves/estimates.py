@@ -172,24 +172,35 @@ def said_of(name: str) -> Callable[[RunFit], Estimate]:
 
 
 def ceilings(groups: Sequence[Sequence[RunFit | None]]) -> list[Payload]:
-    """The ceiling of each group, from its runs that pin one, as it may be shown; else the least that any allows."""
+    """The ceiling of each group, from its runs that pin one, as it may be shown; a run that does not leaves its upper
+    end open. Where none does, the least that any allows."""
     found = parameters([identified(group) for group in groups], "A")
     return [_ceiling(group, *said) for group, said in zip(groups, found, strict=True)]
 
 
 def _ceiling(fits: Sequence[RunFit | None], a: float, lo: float | None, hi: float | None) -> Payload:
     if np.isfinite(a):
-        return answers.ceiling("ok", (lo, hi), a, DEFAULT_LEVEL)
+        return answers.ceiling("ok", (lo, None if _leaves_open(fits) else hi), a, DEFAULT_LEVEL)
     bounds = [fit.intervals["A"][0] for fit in fits if fit is not None and "A" in fit.intervals]
     known = [bound for bound in bounds if bound is not None]
     return answers.ceiling("not_identified", (min(known) if known else None, None), None, DEFAULT_LEVEL)
 
 
 def computes_to_share(groups: Sequence[Sequence[RunFit | None]]) -> list[Estimate | None]:
-    """Compute to 90 % of the gain of each group, from its runs that pin a ceiling; None without one."""
+    """Compute to 90 % of the gain of each group, from its runs that pin a ceiling, open as `ceilings` are; None without
+    one."""
     pinned = [identified(group) for group in groups]
     found = pooled(pinned, _own_compute_to_share, log=True)
-    return [_share(group, said) if group else None for group, said in zip(pinned, found, strict=True)]
+    shares = [_share(group, said) if group else None for group, said in zip(pinned, found, strict=True)]
+    return [
+        share and (share[0], share[1], None if _leaves_open(group) else share[2])
+        for group, share in zip(groups, shares, strict=True)
+    ]
+
+
+def _leaves_open(fits: Sequence[RunFit | None]) -> bool:
+    """Whether a run may rise beyond all that the others say: it has a fit and no ceiling."""
+    return any(fit is not None and not fit.identified for fit in fits)
 
 
 def _share(fits: Sequence[RunFit], said: Estimate) -> Estimate:

@@ -69,32 +69,35 @@ def share_text(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def span(interval: Interval) -> str:
-    """An interval of pass rates alone: "0.596 to 0.627"."""
-    return " to ".join(rate(end, interval) for end in interval)
+def span(interval: Interval, show=rate) -> str:
+    """An interval alone: "0.596 to 0.627"; an open end is "at least" or "at most"."""
+    lo, hi = interval
+    number = (lambda v: rate(v, interval)) if show is rate else show
+    if hi is None:
+        return f"at least {number(lo)}"
+    return f"at most {number(hi)}" if lo is None else f"{number(lo)} to {number(hi)}"
 
 
 def between(interval: Interval, level: float, show=rate) -> str:
-    """An interval in words: "90 % 0.596 to 0.627"; an open end is "at least" or "at most"."""
+    """An interval in words: "90 % 0.596 to 0.627"."""
     lo, hi = interval
-    number = (lambda v: rate(v, interval)) if show is rate else show
-    if lo is None and hi is None:
-        return "no interval"
-    if hi is None:
-        return f"{percent(level)} at least {number(lo)}"
-    if lo is None:
-        return f"{percent(level)} at most {number(hi)}"
-    return f"{percent(level)} {number(lo)} to {number(hi)}"
+    return "no interval" if lo is None and hi is None else f"{percent(level)} {span(interval, show)}"
 
 
 def signed(value: float, interval: Interval = (None, None)) -> str:
-    """A difference with its sign and the digits of its interval: "+0.004"."""
-    return f"{value:+.{decimals_for(*interval)}f}".replace("-", "−")
+    """A difference with its sign and the digits of its interval: "+0.004"; what is zero in these has no sign."""
+    text = f"{value:+.{decimals_for(*interval)}f}".replace("-", "−")
+    return text if float(text[1:]) else text[1:]
 
 
 def signed_span(interval: Interval) -> str:
     """The interval of a difference: "−0.07 to −0.03"; an open end is said."""
     return " to ".join("open" if end is None else signed(end, interval) for end in interval)
+
+
+def compute_span(lo: float | None, hi: float | None) -> str:
+    """The interval of a compute to reach something: "0.05 to 0.29"; what may never be reached has no upper end."""
+    return f"{'open' if lo is None else amount(lo)} to {'never' if hi is None else amount(hi)}"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

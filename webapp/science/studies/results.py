@@ -218,13 +218,12 @@ def _to_share(fits: "Sequence[scaling.Fit]") -> Payload | None:
     value = math.exp(pooled.value)
     if len(known) == 1:
         lo, hi = known[0].compute_for_interval(_goal(known[0]), DEFAULT_LEVEL)
-    low, high = ("open" if lo is None else words.amount(lo)), ("never" if hi is None else words.amount(hi))
     return {
         "value": value,
         "lo": lo,
         "hi": hi,
         "text": words.amount(value),
-        "interval_text": f"{low} to {high}",
+        "interval_text": words.compute_span(lo, hi),
     }
 
 

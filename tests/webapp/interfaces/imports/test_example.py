@@ -232,6 +232,14 @@ def test_a_token_for_it_reads(project):
 # --- removal --------------------------------------------------------------------------------------------------------
 
 
+def test_who_may_only_look_at_an_empty_project_is_led_to_it(project):
+    vic = member("vic", role=Role.VIEWER)
+
+    page = signed_in(vic).get("/").content.decode()
+
+    assert "Nothing runs here yet" in page and f'href="{reverse("example")}"' in page
+
+
 def test_an_owner_removes_it_for_good(project):
     owner = member("ada")
     project.organisation.owners.add(owner)

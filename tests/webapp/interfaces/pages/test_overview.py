@@ -177,7 +177,7 @@ def test_what_ended_has_its_outcome_and_the_failed_ones_stand_first(ada, make_ru
     assert "Nothing was trained." in ended
     assert "out of memory" in ended
     assert "resume it" in ended
-    assert re.search(r"Reached 0\.\d+; ceiling 0\.\d+, 90 % 0\.\d+ to 0\.\d+\.", ended)
+    assert re.search(r"Reached 0\.\d+; ceiling 0\.\d+ \(90 % 0\.\d+ to 0\.\d+\)\.", ended)
     assert "long ago" not in ended
 
 

@@ -182,6 +182,16 @@ def test_no_two_pages_have_the_same_key():
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [("/planner", "Studies"), ("/imports", "Runs"), ("/tokens", "API tokens"), ("/runs", "Runs")],
+)
+def test_one_entry_is_where_the_reader_is(ada, path, title):
+    shell = text_of(ada.get(path)).split("<main", 1)[0]
+
+    assert set(re.findall(r'<a [^>]*aria-current="page"[^>]*>([^<]+)<', shell)) == {title}
+
+
 def test_pages_with_a_key_offer_it(ada):
     assert 'data-hotkey="g r"' in ada.get("/recipes").content.decode()
 

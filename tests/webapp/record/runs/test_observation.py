@@ -79,12 +79,17 @@ def test_silence_alone_never_ends_what_ray_has(row):
 def test_a_job_that_has_begun_is_not_said_to_wait(launch_one):
     run = submitted(launch_one())
     reasons = []
-    for job in (JobStatus("PENDING", "Waits for its devices."), JobStatus("RUNNING", "Job is running.")):
+    of_ray = "Job has not started yet. It may be waiting for the runtime environment to be set up."
+    for job in (
+        JobStatus("PENDING", of_ray),
+        JobStatus("PENDING", "Waits for its devices."),
+        JobStatus("RUNNING", "Job is running."),
+    ):
         look({name_of(run): job})
         run.refresh_from_db()
         reasons.append(run.state_reason)
 
-    assert reasons == ["Waits for its devices.", LOADS] and run.state == State.STARTING
+    assert reasons == ["Ray starts its job.", "Waits for its devices.", LOADS] and run.state == State.STARTING
 
 
 @given(row=rows)

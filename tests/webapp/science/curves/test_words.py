@@ -26,6 +26,27 @@ def test_rate(value, interval, text):
 
 
 @pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ((-0.072, -0.031), "−0.07 to −0.03"),
+        ((-0.003, 0.14), "0.00 to +0.14"),
+        ((-0.11, 0.004), "−0.11 to 0.00"),
+        ((None, 0.2), "open to +0.200"),
+    ],
+)
+def test_what_is_zero_in_its_digits_has_no_sign(interval, text):
+    assert words.signed_span(interval) == text
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [((0.05, 0.29), "0.0500 to 0.290"), ((0.05, None), "0.0500 to never"), ((None, 2.0), "open to 2.00")],
+)
+def test_a_compute_that_may_never_come_has_no_upper_end(interval, text):
+    assert words.compute_span(*interval) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [
         (14903.2, "14,900"),

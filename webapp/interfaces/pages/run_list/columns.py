@@ -225,7 +225,13 @@ COLUMNS = (
     Column("task", "Task, model", task_cell, "task", "later", "", True),
     Column("seed", "Seed", lambda row, scale: row.run.seed, "seed", "num later", "", True),
     Column(
-        "spark", "Pass rate", lambda row, scale: marks.sparkline(row.spark), "", "", "As a small line", True
+        "spark",
+        "Pass rate",
+        lambda row, scale: marks.sparkline(row.spark),
+        "",
+        "hide-s",
+        "As a small line",
+        True,
     ),
     Column(
         "latest",
@@ -236,13 +242,13 @@ COLUMNS = (
         "Newest held-out pass rate",
         True,
     ),
-    Column("used", "Device-hours", used_cell, "used", "nowrap", "Used of the budget", True),
+    Column("used", "Device-hours", used_cell, "used", "nowrap hide-s", "Used of the budget", True),
     Column(
         "whisker",
         "Forecast ceiling, 90 %",
         whisker_cell,
         "ceiling",
-        "",
+        "hide-s",
         "With its interval, on one scale",
         True,
         True,

@@ -53,7 +53,7 @@ def choose_project(request: HttpRequest) -> HttpResponse:
         raise Http404("no such project")
     allow(request, chosen)
     request.session[SESSION_KEY] = chosen.slug
-    return redirect("runs")
+    return redirect("overview")
 
 
 @never_cache

@@ -68,7 +68,7 @@ class Facts:
             return f"{said}, none pins its ceiling"
         if self.pinned < self.seeds:
             pin = "pins" if self.pinned == 1 else "pin"
-            return f"{said}, {self.pinned} of them {pin} the ceiling; the others are not in it"
+            return f"{said}, {self.pinned} of them {pin} the ceiling; the others leave it open above"
         return f"{said}: one cannot tell how far seeds differ" if self.seeds == 1 else said
 
     def _ahead(self) -> str:

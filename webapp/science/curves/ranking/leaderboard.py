@@ -218,7 +218,7 @@ def _own_row(
         "ceiling": ceiling,
         "A": ceiling["value"], "lo": ceiling["lo"], "hi": ceiling["hi"],
         "B": b[0], "B_lo": b[1], "B_hi": b[2], "B_text": amount_span(b, lambda v: f"{v:.2f}"),
-        "c90": c90[0], "c90_lo": c90[1], "c90_hi": c90[2], "c90_text": amount_span(c90, words.amount),
+        "c90": c90[0], "c90_lo": c90[1], "c90_hi": c90[2], "c90_text": words.compute_span(*c90[1:]) if share else "",
         "evidence": GRADES[facts.grade], "evidence_grade": facts.grade, "evidence_mark": MARKS[facts.grade],
         "evidence_words": facts.sentences,
     }  # fmt: skip

@@ -154,8 +154,10 @@ def by_ceiling(names: Sequence[str], found: Compared) -> str:
     best = [index for index in order if _rank(place, index) == 1]
     if len(best) == 1:
         same = "too, " if _rank(found.here, first) == 1 else ""
+        shown = _shown(place.standings[first])
+        value = _value(place, first) if shown["identified"] else shown["interval_text"]
         return (
-            f"By forecast ceiling {same}{names[first]} is ahead with {_value(place, first)}, above {names[second]} by "
+            f"By forecast ceiling {same}{names[first]} is ahead with {value}, above {names[second]} by "
             f"{_size(_gap(place, first, second))}."
         )
     likeliest = max(best, key=lambda index: _standing(place, index).chance)
@@ -251,7 +253,8 @@ def _ceilings(names: Sequence[str], found: Compared, first: int, second: int) ->
 
 def _alone(name: str, found: Compared, index: int, x: str) -> str:
     ceiling = found.ceiling.standings[index]
-    end = f", forecast ceiling {_value(found.ceiling, index)}" if ceiling is not None else ""
+    shown = _shown(ceiling)
+    end = f", forecast ceiling {shown['text']} ({shown['interval_text']})" if ceiling is not None else ""
     return f"{name} is alone so far: {_value(found.here, index)} {_where(found.here, x)}{end}."
 
 
@@ -286,7 +289,8 @@ def _gap(place: Place, first: int, second: int) -> Gap:
 
 
 def _size(gap: Gap) -> str:
-    return f"{words.rate(abs(gap.value), (gap.lo, gap.hi))} ({_signed(gap)})"
+    size = words.rate(abs(gap.value), (gap.lo, gap.hi))
+    return f"{size if float(size) else f'less than {size[:-1]}1'} ({_signed(gap)})"
 
 
 def _signed(gap: Gap) -> str:

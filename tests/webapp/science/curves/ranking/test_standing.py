@@ -58,7 +58,8 @@ def test_a_tie_names_the_tied_and_what_would_decide() -> None:
         "A and B cannot be told apart at 8.00 device-hours; 1 other lies below. A comes to 0.700"
     )
     assert (
-        "0.00 (95 % −0.0" in first and "which seeds and noise may be. Likeliest to be the best is A" in first
+        "less than 0.01 (95 % −0.0" in first
+        and "which seeds and noise may be. Likeliest to be the best is A" in first
     )
     assert ceiling.startswith(
         "By forecast ceiling those of A and B cannot be told apart; likeliest to be the highest is"
