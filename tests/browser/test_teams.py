@@ -124,7 +124,7 @@ def test_an_owner_makes_a_project(page, owned):
     look(page, "organisation-owner-dialog")
     page.get_by_role("dialog").get_by_role("button", name="End ownership").click()
     page.get_by_role("button", name="Work here in Default").click()
-    page.wait_for_url("**/runs")
+    page.wait_for_url(re.compile("localhost:[0-9]+/$"))
 
 
 @pytest.mark.deep
