@@ -87,6 +87,11 @@ def test_on_a_phone_names_of_recipes_have_room_beside_their_ceilings(new_page, u
     )
 
     assert left > 120 and right - ends > 120 and right > 340
+    edges = "marks => marks.map((mark) => mark.getBoundingClientRect().right)"
+    assert max(page.locator("#recipes :is(.whisker, .scale-ends)").evaluate_all(edges)) <= right
+    page.goto("/runs")
+    latest = page.get_by_role("columnheader", name="Latest").bounding_box()
+    assert latest["x"] + latest["width"] <= NARROW["width"], "the pass rate is seen without scrolling"
 
 
 def test_recipes_are_searched(page: Page, make_run):

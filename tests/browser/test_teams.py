@@ -1,5 +1,7 @@
 """A team in a real browser: an invitation, roles, secrets, a new project, and the log of it all."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
