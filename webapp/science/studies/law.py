@@ -216,15 +216,10 @@ class Efficiency:
 def pooled_ceiling(fits: "Sequence[scaling.Fit]") -> Ceiling | None:
     """One ceiling of a variant's runs; open above where a run does not identify its own. None where none does."""
     known = [(fit.params["A"], *fit.interval("A")) for fit in fits if fit.status == "ok" and fit.params]
-    return pool(known, all_known=len(known) == len(fits))
-
-
-def pool(ceilings: Sequence[Ceiling], *, all_known: bool) -> Ceiling | None:
-    """The ceiling of several seeds; its upper end is open unless all of them are known."""
-    if not ceilings:
+    if not known:
         return None
-    a, lo, hi = compare.recipe_ceiling(ceilings, DEFAULT_LEVEL)
-    return a, lo, hi if all_known else None
+    a, lo, hi = compare.recipe_ceiling(known, DEFAULT_LEVEL)
+    return a, lo, hi if len(known) == len(fits) else None
 
 
 def judge(found: Compared, position: int, names: Sequence[str]) -> Verdict:

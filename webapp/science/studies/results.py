@@ -1,18 +1,17 @@
 """Everything that a study's page shows, as one JSON-ready payload: matrix, sentences, charts, progress."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import scaling
-from scaling import curve, ranking, seeds
+from scaling import ranking
 from scaling.ranking import Course
-from scaling.seeds import CORPUS, Between, estimate_of
+from scaling.seeds import CORPUS, Between
 from webapp.record.runs.models import State
 from webapp.record.runs.pace import time_left
 from webapp.record.runs.selectors import span_of_runs
 from webapp.record.runs.states import ENDED
-from webapp.science.curves import answers, words
+from webapp.science.curves import answers, estimates, words
 from webapp.science.curves.fitting import crash_note
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import seeds_of_tasks
@@ -40,7 +39,6 @@ from webapp.science.studies.planning import duration
 from webapp.science.studies.selectors import Group, Member, Progress, why_no_fit
 
 Payload = dict[str, Any]
-SHARE = answers.SHARE_OF_GAIN
 SCALE_MARGIN = 0.05
 VERDICT_WORDS = {
     "lower": "worse",
@@ -209,36 +207,14 @@ def _b(fits: "Sequence[scaling.Fit]") -> Payload | None:
 
 
 def _to_share(fits: "Sequence[scaling.Fit]") -> Payload | None:
-    """Device-hours to 90 % of the gain A - R0, pooled over the seeds as logarithms; an end may be open."""
-    if not (known := [fit for fit in fits if fit.status == "ok"]):
+    """Device-hours to 90 % of the gain A - R0, as a leaderboard has it of these runs; an end may be open."""
+    (share,) = estimates.computes_to_share([[estimates.of_live(fit) for fit in fits]])
+    if share is None:
         return None
-    pooled = seeds.pool([_log_compute_to_share(fit) for fit in known], level=DEFAULT_LEVEL)
-    lo = None if pooled.lo is None else math.exp(pooled.lo)
-    hi = None if pooled.hi is None or len(known) < len(fits) else math.exp(pooled.hi)
-    value = math.exp(pooled.value)
-    if len(known) == 1:
-        lo, hi = known[0].compute_for_interval(_goal(known[0]), DEFAULT_LEVEL)
-    return {
-        "value": value,
-        "lo": lo,
-        "hi": hi,
-        "text": words.amount(value),
-        "interval_text": words.compute_span(lo, hi),
+    value, lo, hi = share
+    return {"value": value, "lo": lo, "hi": hi, "text": words.amount(value)} | {
+        "interval_text": words.compute_span(lo, hi)
     }
-
-
-def _goal(fit: "scaling.Fit") -> float:
-    assert fit.params is not None
-    return fit.params["R0"] + SHARE * (fit.params["A"] - fit.params["R0"])
-
-
-def _log_compute_to_share(fit: "scaling.Fit") -> seeds.Estimate:
-    assert fit.params is not None and fit.likelihood is not None
-    p = fit.params
-    value = curve.compute_for(SHARE, r0=0.0, a=1.0, b=p["B"], c_mid=p["C_mid"], form=fit.form)
-    lo, hi = fit.compute_for_interval(_goal(fit), DEFAULT_LEVEL)
-    log_ends = [math.log(end) if end else None for end in (lo, hi)]
-    return estimate_of(math.log(value), *log_ends, quantile=fit.likelihood.noise.quantile(DEFAULT_LEVEL))
 
 
 def _scale(rows: Sequence[Payload]) -> list[float]:
