@@ -200,9 +200,8 @@ def _b(fits: "Sequence[scaling.Fit]") -> Payload | None:
     """B of the runs' own fits, pooled; without an identified ceiling it means nothing."""
     if (pooled := pooled_parameter([fit for fit in fits if fit.status == "ok"], "B")) is None:
         return None
-    shown = " to ".join("open" if end is None else f"{end:.2f}" for end in (pooled.lo, pooled.hi))
     return {"value": pooled.value, "lo": pooled.lo, "hi": pooled.hi, "text": f"{pooled.value:.2f}"} | {
-        "interval_text": shown
+        "interval_text": words.span((pooled.lo, pooled.hi), "{:.2f}".format)
     }
 
 

@@ -9,7 +9,7 @@ Runs that have a pass rate and stand in no ranking, because nobody knows their d
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -217,7 +217,7 @@ def _own_row(
         "run_rows": behind,
         "ceiling": ceiling,
         "A": ceiling["value"], "lo": ceiling["lo"], "hi": ceiling["hi"],
-        "B": b[0], "B_lo": b[1], "B_hi": b[2], "B_text": amount_span(b, lambda v: f"{v:.2f}"),
+        "B": b[0], "B_lo": b[1], "B_hi": b[2], "B_text": words.span(b[1:], "{:.2f}".format) if any(b[1:]) else "",
         "c90": c90[0], "c90_lo": c90[1], "c90_hi": c90[2], "c90_text": words.compute_span(*c90[1:]) if share else "",
         "evidence": GRADES[facts.grade], "evidence_grade": facts.grade, "evidence_mark": MARKS[facts.grade],
         "evidence_words": facts.sentences,
@@ -248,14 +248,6 @@ def _run_row(run: Run, fit: RunFit, forecast: Forecast | None, ceiling: Payload)
         "forecast": forecast.words if forecast else "",
         "held": forecast.held if forecast else None,
     }
-
-
-def amount_span(said: Sequence[float | None], show: Callable[[float], str]) -> str:
-    """An interval in words: "2.61 to 3.40", an open end as such; nothing without a value."""
-    if said[0] is None or (said[1] is None and said[2] is None):
-        return ""
-    lo, hi = ("open" if end is None else show(end) for end in said[1:])
-    return f"{lo} to {hi}"
 
 
 def published_groups() -> list[Payload]:
