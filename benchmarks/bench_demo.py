@@ -23,7 +23,7 @@ from stack.ports import free_port
 MILESTONES = {
     "stack up": "Headroom is up",
     "first evaluation": "before the first update",
-    "first ceiling": " between ",
+    "first ceiling": "ceiling 0.",
 }
 GIB = 1024**3
 
