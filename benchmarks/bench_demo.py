@@ -23,7 +23,6 @@ from stack.ports import free_port
 MILESTONES = {
     "stack up": "Headroom is up",
     "first evaluation": "before the first update",
-    "first ceiling": "ceiling 0.",
 }
 GIB = 1024**3
 
@@ -88,7 +87,7 @@ def main() -> None:
         home = options.home or Path(folder)
         demos = {"first": run_demo(home, options.port), "second": run_demo(home, options.port)}
     print(f"\n{'':34}{'measured':>10}{'goal':>8}{'ratio':>8}")
-    row("first demo: to the first ceiling", demos["first"].seconds.get("first ceiling"), 480, "s")
+    row("first demo: to the first evaluation", demos["first"].seconds.get("first evaluation"), 60, "s")
     row("first demo: to the end", demos["first"].seconds["end"], 480, "s")
     row("second demo: stack up", demos["second"].seconds.get("stack up"), 20, "s")
     row("second demo: to the end", demos["second"].seconds["end"], 240, "s")
