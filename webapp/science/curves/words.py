@@ -73,6 +73,8 @@ def span(interval: Interval, show=rate) -> str:
     """An interval alone: "0.596 to 0.627"; an open end is "at least" or "at most"."""
     lo, hi = interval
     number = (lambda v: rate(v, interval)) if show is rate else show
+    if lo is None and hi is None:
+        return "no interval"
     if hi is None:
         return f"at least {number(lo)}"
     return f"at most {number(hi)}" if lo is None else f"{number(lo)} to {number(hi)}"
@@ -80,8 +82,8 @@ def span(interval: Interval, show=rate) -> str:
 
 def between(interval: Interval, level: float, show=rate) -> str:
     """An interval in words: "90 % 0.596 to 0.627"."""
-    lo, hi = interval
-    return "no interval" if lo is None and hi is None else f"{percent(level)} {span(interval, show)}"
+    said = span(interval, show)
+    return f"{percent(level)} {said}" if any(end is not None for end in interval) else said
 
 
 def signed(value: float, interval: Interval = (None, None)) -> str:

@@ -38,6 +38,10 @@ def test_what_is_zero_in_its_digits_has_no_sign(interval, text):
     assert words.signed_span(interval) == text
 
 
+def test_an_interval_without_ends_is_none():
+    assert words.span((None, None), "{:.2f}".format) == words.between((None, None), 0.9) == "no interval"
+
+
 @pytest.mark.parametrize(
     ("interval", "text"),
     [((0.05, 0.29), "0.0500 to 0.290"), ((0.05, None), "0.0500 to never"), ((None, 2.0), "open to 2.00")],
