@@ -37,7 +37,7 @@ from headroom.api_types import (
     StudyDetail,
 )
 from headroom.beginning import token_from_environment
-from headroom.server import retry_after
+from headroom.server import retry_after, trusted
 from headroom.version import USER_AGENT
 
 PAGE = 500
@@ -93,6 +93,7 @@ class Api:
                 "Authorization": f"Bearer {token or token_from_environment()}",
             },
             timeout=httpx.Timeout(timeout, connect=min(10.0, timeout)),
+            verify=trusted(),
         )
 
     def __enter__(self) -> Self:

@@ -56,7 +56,7 @@ class Server:
             base_url=f"{self.url}/api/v1/",
             headers=headers,
             timeout=httpx.Timeout(answer_seconds, connect=CONNECT_SECONDS),
-            verify=_trusted(),
+            verify=trusted(),
         )
 
     def create_run(self, description: Mapping[str, Any], key: str) -> str:
@@ -142,7 +142,7 @@ class Server:
         return _object(response)
 
 
-def _trusted() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """Whose certificates are believed: read once for all runs of a process, because it takes tens of milliseconds."""
     with _reading:
         return _certificates()

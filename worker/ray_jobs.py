@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from stack import environment
-from stack.outside import ray_token
+from stack.outside import ray_token, trusted
 from webapp.record.runs.observation import JobStatus
 
 TIMEOUT = httpx.Timeout(20.0, connect=3.0)
@@ -33,7 +33,7 @@ class RayJobs:
     def __init__(self, address: str, token: str | None = None) -> None:
         url = address if address.startswith("http") else f"http://{address}"
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._client = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT)
+        self._client = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT, verify=trusted())
         self._address = url
 
     def submit(

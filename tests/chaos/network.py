@@ -15,7 +15,8 @@ class Network:
         self._is_whole.set()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def url(self) -> str:
@@ -32,6 +33,9 @@ class Network:
     def close(self) -> None:
         """Take no further connections."""
         self._is_whole.set()
+        # Only now may its number go to another socket: the thread would take that one's connections.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._listener.close()
 
     def _accept(self) -> None:

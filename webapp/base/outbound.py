@@ -25,7 +25,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 from urllib.parse import urlencode
@@ -33,6 +32,8 @@ from urllib.parse import urlencode
 import httpcore
 import httpx
 from django.conf import settings
+
+from stack.outside import trusted
 
 Address = IPv4Address | IPv6Address
 
@@ -176,11 +177,6 @@ def _resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-@cache
-def _trust() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
-
-
 @dataclass(frozen=True)
 class Client:
     """What `request` uses. `resolve` gives a name's addresses, `connect` opens a socket to an address, `trust` checks
@@ -208,7 +204,7 @@ class Client:
         sent |= {name.lower(): value for name, value in (headers or {}).items()} | {"host": target.netloc}
         deadline = time.monotonic() + timeout_s
         backend = _Pinned(self._addresses(target), self.connect, deadline)
-        with httpcore.ConnectionPool(self.trust or _trust(), network_backend=backend, http2=False) as pool:
+        with httpcore.ConnectionPool(self.trust or trusted(), network_backend=backend, http2=False) as pool:
             try:
                 return self._exchange(pool, method, target, sent, content, deadline)
             except httpcore.TimeoutException as error:

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from stack.outside import trusted
 from tests.web_server import certificate, send, serving
 from webapp.base import outbound
 from webapp.base.outbound import Client, Failed, Refused
@@ -298,5 +299,5 @@ def test_an_answer_that_is_not_json(allowed):
 
 
 def test_the_certificate_check_is_on_by_default():
-    context = outbound._trust()
+    context = trusted()
     assert context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_safe
 from ninja import Field, Router, Schema
 
 from stack import environment
-from stack.outside import ray_headers
+from stack.outside import ray_headers, trusted
 from webapp.base import task_queue
 from webapp.identity.accounts.models import Role
 from webapp.interfaces.api.auth import READ_HEAVY, ApiRequest
@@ -149,7 +149,7 @@ def ray() -> str:
     if not address:
         return NOT_CONFIGURED
     url = address.rstrip("/") if "://" in address else f"http://{address}"
-    response = httpx.get(f"{url}/api/version", headers=ray_headers(), timeout=PART_SECONDS)
+    response = httpx.get(f"{url}/api/version", headers=ray_headers(), timeout=PART_SECONDS, verify=trusted())
     return OK if response.is_success else f"answers with HTTP {response.status_code}"
 
 
