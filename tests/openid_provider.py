@@ -28,6 +28,7 @@ class Provider:
     """A provider's state. `claims` are of whoever signs in; `change` may spoil the claims of a token, `sign` makes it,
     `metadata` is put over the discovery document."""
 
+    key: RSAKey
     url: str = ""
     claims: dict[str, Any] = field(
         default_factory=lambda: {
@@ -37,7 +38,6 @@ class Provider:
             "preferred_username": "carol",
         }
     )
-    key: RSAKey = field(default_factory=lambda: new_key("one"))
     published: list[RSAKey] = field(default_factory=list)
     change: Callable[[dict[str, Any]], dict[str, Any]] = lambda claims: claims
     sign: Callable[[dict[str, Any], RSAKey], str] | None = None
@@ -122,9 +122,9 @@ def send_json(handler: BaseHTTPRequestHandler, status: int, answer: Any) -> None
 
 
 @contextmanager
-def running() -> Iterator[Provider]:
+def running(key: RSAKey) -> Iterator[Provider]:
     """A provider that answers."""
-    made = Provider()
+    made = Provider(key)
     with serving(made.answer) as server:
         made.url = server.url
         yield made

@@ -16,7 +16,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
         "alarms_doc",
         "settings_doc",
         "permissions_doc",  # the tables of permissions
-        "findings_doc",  # what the corpus says
+        pytest.param("findings_doc", marks=pytest.mark.deep),  # what the corpus says
         "chaos_doc",  # the kill matrix as it was measured
         "api_types",  # the types of the read client
     ],

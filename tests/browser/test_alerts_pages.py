@@ -21,6 +21,7 @@ def opened(page):
     page.goto("/alerts")
 
 
+@pytest.mark.deep
 def test_a_rule_from_the_choice_of_its_kind_to_its_notice_under_the_bell(page, user, project, make_run):
     run = make_run(0, name="ScaleRL, seed 0")
     report(run, [0.3, 0.05, 0.04, 0.04], minutes=60)

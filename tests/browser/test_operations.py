@@ -44,6 +44,7 @@ def steps(first, last):
     ]
 
 
+@pytest.mark.deep
 def test_a_log_is_followed_searched_and_read_back(page, make_run):
     run = make_run(10)
     append(run, steps(1, 1200))

@@ -13,6 +13,7 @@ from webapp.reporting.reports.services import create_report, publish
 from webapp.science.decisions.services import decide
 
 
+@pytest.mark.deep
 def test_a_report_is_written_published_shared_and_exported(page, new_page, make_run):
     run = make_run(30, name="ScaleRL")
     make_run(24, a=0.5, seed=1, name="GRPO")

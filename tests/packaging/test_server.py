@@ -4,6 +4,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from headroom.version import __version__
 from stack.environment import ROOT
 from stack.ports import free_port
@@ -64,10 +66,12 @@ def test_the_wheel_has_every_file_of_the_repository_that_the_server_needs_and_no
     assert {name for name in held if ".dist-info/" not in name} == wanted
 
 
+@pytest.mark.deep
 def test_its_command_runs_djangos_checks(server: Environment) -> None:
     assert "no issues" in server.says("headroom-server", "check")
 
 
+@pytest.mark.deep
 def test_it_knows_our_own_commands_and_keeps_state_in_the_users_folder_never_beside_the_code(
     server: Environment,
 ) -> None:
@@ -81,6 +85,7 @@ def test_it_knows_our_own_commands_and_keeps_state_in_the_users_folder_never_bes
     assert (other / "headroom" / "secrets").is_dir()
 
 
+@pytest.mark.deep
 def test_templates_assets_recipes_and_every_migration_are_there_and_no_package_of_the_trainer(
     server: Environment,
 ) -> None:
@@ -92,6 +97,7 @@ def test_templates_assets_recipes_and_every_migration_are_there_and_no_package_o
     assert found[1:] == ["No changes detected", "django celery gunicorn"]
 
 
+@pytest.mark.deep
 def test_fits_run_by_themselves(server: Environment) -> None:
     points = "".join(f"{c},{0.1 + 0.5 / (1 + (4 / c) ** 2):.6f}\n" for c in range(1, 41))
     (server.folder / "points.csv").write_text("compute,reward\n" + points)
@@ -101,12 +107,14 @@ def test_fits_run_by_themselves(server: Environment) -> None:
     assert "0.6" in fitted
 
 
+@pytest.mark.deep
 def test_the_same_version_everywhere(server: Environment) -> None:
     asked = "import importlib.metadata, headroom; print(importlib.metadata.version('headroom'), headroom.__version__)"
 
     assert server.says("python", "-c", asked).split() == [__version__] * 2
 
 
+@pytest.mark.deep
 def test_without_ray_the_stack_says_where_it_comes_from(server: Environment) -> None:
     done = server.run("headroom-server", "up", "--port", str(free_port()))
 

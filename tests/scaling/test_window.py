@@ -35,6 +35,7 @@ def test_a_clean_sigmoid_is_left_whole(rho: float) -> None:
     assert sum(proposal.lo is not None for proposal in cut) <= 1  # at a chance of 1 in 200 each
 
 
+@pytest.mark.deep
 def test_evaluations_that_are_only_noisier_at_first_are_kept() -> None:
     compute, cut = np.linspace(0.02, 3.0, 50) * 2542.0, 0
     for seed in range(20):

@@ -16,7 +16,7 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves.models import Fit
 from webapp.science.curves.services import refit
 
-RUNS, POINTS, SEED = 14, 20_000, 2
+RUNS, POINTS, SEED = 10, 10_000, 2
 
 
 def make(**options):
@@ -97,9 +97,9 @@ def test_a_project_with_runs_is_left_alone_unless_told(made):
         make()
 
     vic = member("vic", project=Project.objects.get(slug="big"), role=Role.VIEWER)
-    make(add=True, runs=10, points=20_000, seed=1)
+    make(add=True, runs=4, points=4_000, seed=1)
     assert vic.memberships.get().role == Role.VIEWER
-    assert Run.objects.filter(project__slug="big").count() == RUNS + 10
+    assert Run.objects.filter(project__slug="big").count() == RUNS + 4
 
 
 def test_remove_takes_all_of_it_and_nothing_else(made, make_tracked):

@@ -33,8 +33,7 @@ def key():
 @pytest.fixture
 def provider(db, settings, key):
     cache.clear()
-    with openid_provider.running() as made:
-        made.key = key
+    with openid_provider.running(key) as made:
         settings.ALLOW_PRIVATE_HOSTS = [urlsplit(made.url).netloc]
         configure(settings, made)
         yield made
@@ -442,9 +441,9 @@ def test_who_always_names_itself_may_not_leave_it_out(client, provider):
     assert walk(client, provider).status_code == 302
 
 
-def test_an_answer_to_a_question_to_the_provider_before_is_refused(client, provider, settings):
+def test_an_answer_to_a_question_to_the_provider_before_is_refused(client, provider, settings, key):
     address = provider.sign_in(begin(client))
-    with openid_provider.running() as other:
+    with openid_provider.running(key) as other:
         settings.ALLOW_PRIVATE_HOSTS = ["127.0.0.1"]
         configure(settings, other)
         assert refused(client.get(address), client, "changed meanwhile")
