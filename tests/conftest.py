@@ -1,16 +1,18 @@
-"""Fixtures for all tests. The database is a real PostgreSQL, started once a session in a temporary folder."""
+"""Fixtures for all tests. The database is a real PostgreSQL, started once in a temporary folder."""
 
 import gc
 import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import django
 import psycopg
 import pytest
+from filelock import FileLock
 from pytest_django.plugin import blocking_manager_key
 
 from tests.deep import load_profile
@@ -57,10 +59,14 @@ ship_by_copying()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Beside others (pytest-xdist) each process makes a folder and a database of its own: it must inherit none."""
+    """Beside others (pytest-xdist) each process makes a folder of its own: it must inherit none. They share this
+    one's database server.
+    """
     if session.config.getoption("dist", "no") != "no" and not hasattr(session.config, "workerinput"):
-        for name in ("DJANGO_SETTINGS_MODULE", "HEADROOM_HOME", "DATABASE_URL"):
+        for name in ("DJANGO_SETTINGS_MODULE", "HEADROOM_HOME"):
             os.environ.pop(name, None)
+        if _postgres is None:
+            os.environ.pop("DATABASE_URL", None)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -69,7 +75,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 
 
+from django.db import connection  # noqa: E402
+from django.test.utils import setup_databases  # noqa: E402
+
 from tests import flushing  # noqa: E402 - how tests with real transactions clean up
+from tests.databases import copy, drop, is_there  # noqa: E402
 from tests.running_stack import stack, stack_with_model  # noqa: E402, F401 - fixtures for every folder
 from tests.scheduling import InUnits, turn  # noqa: E402
 
@@ -81,10 +91,28 @@ def headroom_home() -> Path:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """The database that tests begin with is not empty (`flushing.fill`)."""
+def django_db_setup(
+    django_test_environment: None,
+    django_db_blocker: Any,
+    worker_id: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """The database that tests begin with: migrated, and not empty (`flushing.fill`). It is made once; each process
+    beside others has a copy.
+    """
+    name = f"test_{connection.settings_dict['NAME']}"
+    with django_db_blocker.unblock(), FileLock(tmp_path_factory.getbasetemp().parent / "database.lock"):
+        if worker_id == "master" or not is_there(name):
+            setup_databases(verbosity=0, interactive=False, serialized_aliases=())
+            flushing.fill()
+        if worker_id != "master":
+            connection.close()
+            copy(name, to=f"{name}_{worker_id}")
+            connection.settings_dict["NAME"] = f"{name}_{worker_id}"
+    yield
     with django_db_blocker.unblock():
-        flushing.fill()
+        connection.close()
+    drop(connection.settings_dict["NAME"])
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -36,9 +36,16 @@ def in_thread(work):
     return thread, results
 
 
+WAITING_HERE = """
+SELECT count(*) FROM pg_locks AS waiting JOIN pg_locks AS held USING (pid)
+JOIN pg_database ON pg_database.oid = held.database AND datname = current_database()
+WHERE NOT waiting.granted
+"""
+
+
 def somebody_waits_for_a_lock():
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        cursor.execute(WAITING_HERE)
         return cursor.fetchone()[0] > 0
 
 
