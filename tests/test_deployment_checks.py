@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOYMENT = {
     "HEADROOM_HTTPS": "1",
@@ -68,6 +70,7 @@ def test_with_https_pages_are_led_there_and_cookies_stay_there(tmp_path):
     assert "('csrftoken', True," in secure[1]
 
 
+@pytest.mark.deep
 def test_without_https_the_pages_answer_on_http(tmp_path):
     done = run(tmp_path, ["-c", ASK, "localhost"])
     assert done.stdout.startswith("200 None None\n"), done.stderr

@@ -1,10 +1,12 @@
 """/api/docs in a real browser, for a reader who is not signed in."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import look
 
 
+@pytest.mark.deep
 def test_the_api_for_people(new_page, user):
     page = new_page()
     page.goto("/api/docs")

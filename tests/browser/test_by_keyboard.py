@@ -65,6 +65,7 @@ def test_launch(reader, model_folder):
     assert Run.objects.get().config["optimizer"]["lr"] == 1e-4
 
 
+@pytest.mark.deep
 def test_watch(reader, make_run):
     run = make_run(30, name="steady")
     reader.goto(f"/runs/{run.pk}")

@@ -31,6 +31,7 @@ def drawn(page):
     expect(page.locator("#odds")).not_to_contain_text("…")
 
 
+@pytest.mark.deep
 def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, published_curves):
     make_run(30, a=0.7, name="steady")
     make_run(30, a=0.5, seed=1, name="hasty", recipe="tiny-minimax")

@@ -14,6 +14,7 @@ def checked(page: Page):
     return page.expect_response(lambda response: response.url.endswith("/runs/new/check"))
 
 
+@pytest.mark.deep
 def test_one_changed_setting_is_launched_as_a_new_revision(page: Page, model_folder):
     page.goto("/runs/new?recipe=tiny-scalerl")
     expect(page.locator("#summary")).to_contain_text("Ready to launch")

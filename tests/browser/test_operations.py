@@ -92,6 +92,7 @@ def test_a_failed_run_has_its_last_lines_on_top(page, make_run):
     look(page, "log-gap")
 
 
+@pytest.mark.deep
 def test_a_policy_that_stopped_a_run_says_why_while_it_is_looked_at(page, make_run):
     run = make_run(10)
     page.goto(f"/runs/{run.pk}")

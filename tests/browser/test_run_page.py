@@ -182,6 +182,7 @@ def test_another_axis_is_another_question(page, make_run):
     assert "cutoff" not in page.url
 
 
+@pytest.mark.deep
 def test_a_server_that_goes_away_is_said_and_comes_back(page, make_run):
     page.watch.expect("Failed to load resource", "net::ERR")
     run = make_run(30)
@@ -383,6 +384,7 @@ def test_a_crashed_evaluation_is_left_out_at_a_click_and_drawn_as_a_cross(page, 
     page.wait_for_function("!document.getElementById('chart').data.some(t => t.name === 'outlier')")
 
 
+@pytest.mark.deep
 def test_an_open_analysis_follows_the_cutoff_and_keeps_its_chart(page, grown):
     open_run(page, grown, "?tab=forms&robust=1")
     live(page, "#forms-chart")
@@ -414,6 +416,7 @@ def test_a_window_of_the_table_is_applied_to_the_chart(page, grown):
     expect(page.locator("tr.here")).to_contain_text("4.00 h")
 
 
+@pytest.mark.deep
 def test_the_history_shows_what_was_said_when_and_leads_back(page, make_run):
     open_run(page, grow(make_run(0), every=4), "?robust=1")
     page.get_by_role("link", name="Forecast history").click()
@@ -551,6 +554,7 @@ def test_two_tabs_of_one_run_agree_after_a_stop_in_one(page, make_run):
     assert "cutoff=2" in second.url
 
 
+@pytest.mark.deep
 def test_nonsense_in_the_address_is_said_and_the_page_lives(page, make_run):
     run = make_run(10)
     open_run(page, run, "?lo=soon&cutoff=-3&view=pie&target=high")

@@ -186,6 +186,7 @@ def test_by_keyboard_alone_and_the_page_says_when_the_server_is_away(page, make_
     expect(page.locator("#banner")).to_be_hidden()
 
 
+@pytest.mark.deep
 def test_what_a_server_that_hangs_was_asked_is_asked_once_more(page, make_run):
     page.watch.expect("htmx:")
     make_run(6, name="one")

@@ -36,6 +36,7 @@ def make_study(
     return services.create_study(asked, user=user, project=project).study
 
 
+@pytest.mark.deep
 def test_a_leave_one_out_study_from_the_form_to_its_verdicts(page, user, project, model_folder):
     page.watch.expect("422")  # the browser's console notes the refused form
     page.goto("/studies")

@@ -88,6 +88,7 @@ def test_who_has_an_account_joins_with_a_press(new_page, user, project, live_ser
     assert role_in(grace, project) == Role.VIEWER
 
 
+@pytest.mark.deep
 def test_secrets_are_set_by_name_and_never_seen_again(page, project):
     page.goto("/project/settings")
     look(page, "project-settings-empty")
@@ -110,6 +111,7 @@ def test_secrets_are_set_by_name_and_never_seen_again(page, project):
     expect(page.get_by_role("heading", name="No secret yet")).to_be_visible()
 
 
+@pytest.mark.deep
 def test_an_owner_makes_a_project(page, owned):
     member("bob", role=Role.REVIEWER)
     page.goto("/organisation")

@@ -7,15 +7,14 @@ import httpx
 import psutil
 import pytest
 
-from tests.deep import IS_DEEP
 from tests.pretrained import MODEL
 from tests.running_stack import STORY, RunningStack
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.long_form, pytest.mark.stack, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.deep, pytest.mark.stack, pytest.mark.timeout(400)]
 
 ENDED = {"succeeded", "failed", "cancelled", "lost"}
-LAUNCHES, WATCHED = (9, 3) if IS_DEEP else (3, 1)
+LAUNCHES, WATCHED = 9, 3
 DRIVER = re.compile(r"--run-dir (\S+)")
 
 

@@ -131,6 +131,7 @@ sentry_sdk.flush(5)
 """
 
 
+@pytest.mark.deep
 def test_an_error_that_a_round_survives_is_reported_too(sentry, tmp_path):
     done = run(["-c", LOGGED % MESSAGE], tmp_path, SENTRY_DSN=sentry.dsn)
 
@@ -168,6 +169,7 @@ def test_a_recipe_that_cannot_be_used_is_no_error_of_ours(sentry, tmp_path):
     assert done.returncode == 1 and sentry.raw == []
 
 
+@pytest.mark.deep
 def test_without_the_variable_nothing_is_imported(tmp_path):
     code = WEB.replace("    print(", "    print('sentry_sdk' in sys.modules)\n    print(") % MESSAGE
     done = run(["-c", code], tmp_path)

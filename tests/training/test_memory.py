@@ -334,6 +334,7 @@ def test_the_command_refuses_sequences_longer_than_the_model_s_context(
     assert "model: a context of 40,960 tokens; the recipe needs 64,096" in capsys.readouterr().out
 
 
+@pytest.mark.deep
 def test_the_command_traces_a_model_that_is_here(toy_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["memory", "tiny/scalerl", "--model", str(toy_model), "--json"]) == 0
 

@@ -174,6 +174,7 @@ def test_an_engine_that_dies_in_a_broadcast_leaves_its_group_and_the_next_one_en
 
 
 @pytest.mark.usefixtures("two_nodes")
+@pytest.mark.deep
 def test_shared_devices_are_taken_once() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
         wait_until(lambda: ray.available_resources()["CPU"] == 4)
@@ -212,6 +213,7 @@ def test_error_of_any_rank_is_raised_at_once_in_its_own_words() -> None:
 
 
 @pytest.mark.usefixtures("two_nodes")
+@pytest.mark.deep
 def test_error_of_the_only_engine_keeps_its_type() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
         with pytest.raises(LookupError, match="^nothing to interrupt\nat all$"):
@@ -273,6 +275,7 @@ def test_a_dead_engine_is_replaced_by_one_with_the_newest_weights(caplog: pytest
 
 
 @pytest.mark.usefixtures("two_nodes")
+@pytest.mark.deep
 def test_death_is_the_reason_of_the_error_that_it_causes() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
         async def fail_first() -> None:
@@ -286,6 +289,7 @@ def test_death_is_the_reason_of_the_error_that_it_causes() -> None:
 
 
 @pytest.mark.usefixtures("two_nodes")
+@pytest.mark.deep
 def test_death_while_loading() -> None:
     async def run() -> None:
         cluster = make(Switchboard(), TWO_RANKS, trainer_class=DyingTrainer)

@@ -88,6 +88,7 @@ def test_a_worker_that_dies_is_replaced_and_its_judgements_are_repeated(
     assert "reward worker 0 (process" in caplog.text and "another one takes its place" in caplog.text
 
 
+@pytest.mark.deep
 def test_a_judgement_that_kills_every_worker_is_a_failure_of_its_sample() -> None:
     async def work(rewards: RewardWorkers) -> None:
         verdict = await rewards.verify(ToyJudge(), "yes", "die")

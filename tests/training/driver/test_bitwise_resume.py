@@ -110,7 +110,7 @@ def die() -> None:
     ("end", "call"),  # in the third step and in the fifth; the last call is an evaluation
     [
         ("stop", 8),
-        ("crash", 14),
+        pytest.param("crash", 14, marks=pytest.mark.deep),
         pytest.param("stop", 14, marks=pytest.mark.deep),
         pytest.param("crash", 8, marks=pytest.mark.deep),
     ],

@@ -83,6 +83,7 @@ def test_a_run_whose_cluster_is_lost_goes_on_from_its_checkpoint(write, tmp_path
     assert sum("resume loss.cispo seed 16" in line for line in lines) == 1
 
 
+@pytest.mark.deep
 def test_a_run_whose_cluster_is_lost_again_and_again_is_lost(write, tmp_path):
     lines: list[str] = []
 
@@ -130,6 +131,7 @@ def test_what_the_corpus_holds_is_not_trained_on_another_machine(write, tmp_path
     assert len(read_corpus(other / "corpus").runs) == 2
 
 
+@pytest.mark.deep
 def test_a_run_that_hangs_is_ended_and_has_failed(write, tmp_path):
     runner = toy_runner(write("[15]", minutes=0.02), tmp_path, [], grace=1)
 
