@@ -143,6 +143,16 @@ def gpu_bytes() -> list[int]:
     return []
 
 
+def machine_bytes() -> int | None:
+    """Memory of this machine, or of the container where that has less; None where nothing tells."""
+    if (psutil := _module("psutil")) is None:
+        return None
+    total: int = psutil.virtual_memory().total
+    with suppress(OSError, ValueError):
+        total = min(total, int((CGROUP / "memory.max").read_text()))
+    return total
+
+
 def _busy(nvml: Any, handle: Any) -> dict[str, float]:
     return {"busy_fraction": nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100}
 

@@ -130,9 +130,10 @@ class Need:
     """Bytes, each of one GPU unless it says otherwise, and what an engine's KV cache holds.
 
     trainer: of one rank at its fullest. engine_weights, kv_cache: of one of an engine's GPUs. arriving: new weights by
-    broadcast, which each of them gets whole, beside the old ones. The others are of a machine with up to `GPUS_A_NODE`
-    ranks, or GPUs of engines. host_loading, host_checkpoint: while ranks read the model and while they write a
-    checkpoint. host_arriving: where GPUs have no room for new weights. shared_memory: where weights travel through it.
+    broadcast, which each of them gets whole, beside the old ones. host_parts: of all parts without GPUs, in the memory
+    of one machine. The others are of a machine with up to `GPUS_A_NODE` ranks, or GPUs of engines. host_loading,
+    host_checkpoint: while ranks read the model and while they write a checkpoint. host_arriving: where GPUs have no
+    room for new weights. shared_memory: where weights travel through it.
     """
 
     trainer: int
@@ -141,6 +142,7 @@ class Need:
     kv_tokens: int
     kv_sequences: int
     arriving: int
+    host_parts: int
     host_loading: int
     host_checkpoint: int
     host_arriving: int
@@ -184,11 +186,19 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
         kv_tokens=tokens,
         kv_sequences=tokens // recipe.rollout.max_sequence_tokens,
         arriving=arriving,
+        host_parts=_host_parts(recipe, trainer, weights + cache * (recipe.engine.type == "vllm")),
         host_loading=int(LOADING_UNITS * unit) * there + offloaded * there // ranks,
         host_checkpoint=(12 * trained + offloaded) * there // ranks,
         host_arriving=0 if has_room else arriving * min(resources.generator_gpus, GPUS_A_NODE),
         shared_memory=0 if recipe.broadcasts_weights else 2 * whole,
     )
+
+
+def _host_parts(recipe: Recipe, trainer: int, engine: int) -> int:
+    """Bytes of the ranks and engines that have no GPUs; an engine of transformers has no cache of a given size."""
+    resources = recipe.resources
+    ranks = 0 if resources.trainer_gpus else resources.num_trainers
+    return ranks * trainer + (0 if resources.generator_gpus else resources.num_generators * engine)
 
 
 def kv_token_bytes(recipe: Recipe, shape: Shape) -> int:
@@ -240,7 +250,11 @@ def tokens_of_a_rank(recipe: Recipe, length: int) -> int:
     asked = recipe.asks_to_pack
     if asked or (asked is None and resources.trainer_gpus):
         return -(-max(length, most) // resources.trainer_context_parallel)
-    return length * max(1, most // length)
+    groups = resources.num_trainers // resources.ranks_of_a_row
+    rows = -(
+        -recipe.rollout.prompts_per_step * recipe.rollout.generations_per_prompt // groups
+    )  # of a whole batch
+    return length * max(1, min(most // length, rows))
 
 
 def _state_bytes(recipe: Recipe, shape: Shape) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from training import memory
 from training.memory import CONTEXT, GAPS, GIB, GPUS_A_NODE, Need, Shape, gib, occupied
 from training.misfits import Misfit, layout_misfits, misfits
-from training.recipe import blame_field
+from training.recipe import blame_field, memory_here
 from training.schema import Recipe
 
 
@@ -25,6 +25,12 @@ class Report:
         """Bytes of a trainer rank's tensors, by the trace where there is one."""
         return self.need.trainer if self.traced is None else self.traced
 
+    @property
+    def host_parts(self) -> int:
+        """Bytes of all parts without GPUs."""
+        ranks = 0 if self.recipe.resources.trainer_gpus else self.recipe.resources.num_trainers
+        return self.need.host_parts + ranks * (self.peak - self.need.trainer)
+
     def as_json(self) -> dict[str, Any]:
         """GiB and counts."""
         need, resources = self.need, self.recipe.resources
@@ -38,7 +44,7 @@ class Report:
                 "ranks": resources.num_trainers,
                 "peak_gib": _gib(self.peak),
                 "is_traced": self.traced is not None,
-                "occupied_gib": _gib(occupied(self.peak)),
+                "occupied_gib": _gib(occupied(self.peak) if resources.trainer_gpus else self.peak),
                 "host_gib_per_node": _gib(need.host_loading),
                 "checkpoint_gib_per_node": _gib(need.host_checkpoint),
             },
@@ -51,6 +57,7 @@ class Report:
                 "arriving_weights_gib": _gib(need.arriving),
                 "host_gib_per_node": _gib(need.host_arriving),
             },
+            "parts_without_gpus_gib": _gib(self.host_parts),
             "shared_memory_gib_per_node": _gib(need.shared_memory),
             "problems": [f"{each.field}: {each.sentence}" for each in self.misfits],
             "proposals": [{"set": each.change, "why": each.then} for each in self.misfits if each.change],
@@ -62,9 +69,14 @@ class Report:
         traced = "not traced" if self.traced is None else f"{gib(self.traced)} traced"
         lines = [
             f"{self.recipe.name}, {self.shape.parameters / 1e9:.2f} billion parameters ({self.recipe.model}), "
-            f"sequences of {length:,} tokens, GPUs of {resources.gpu_gib:g} GiB",
-            f"trainer, each of {resources.num_trainers} ranks   {traced}, {gib(need.trainer)} by arithmetic; of a GPU "
-            f"{gib(occupied(self.peak))}, with {gib(CONTEXT)} for its context and {GAPS:.0%} for the allocator's gaps",
+            f"sequences of {length:,} tokens"
+            + (
+                f", GPUs of {resources.gpu_gib:g} GiB"
+                if resources.generator_gpus + resources.trainer_gpus
+                else ""
+            ),
+            f"trainer, each of {resources.num_trainers} ranks   {traced}, {gib(need.trainer)} by arithmetic"
+            + self._on_gpu(),
         ]
         if resources.generator_gpus:
             lines += [
@@ -73,12 +85,20 @@ class Report:
                 f"length (engine.max_sequences {self.recipe.engine.max_sequences})",
                 self._new_weights(),
             ]
+        if self.host_parts:
+            lines.append(f"parts without GPUs    {gib(self.host_parts)} of their machine's memory")
         lines += [
             f"a machine's memory    {gib(need.host_loading)} while its ranks, up to {GPUS_A_NODE}, read the model, "
             f"{gib(need.host_checkpoint)} while they write a checkpoint; {gib(need.shared_memory)} of shared memory",
             *([f"it does not fit: {each.field}: {each.sentence}" for each in self.misfits] or ["it fits"]),
         ]
         return "\n".join(lines)
+
+    def _on_gpu(self) -> str:
+        if not self.recipe.resources.trainer_gpus:
+            return ""
+        spare = f"with {gib(CONTEXT)} for its context and {GAPS:.0%} for the allocator's gaps"
+        return f"; of a GPU {gib(occupied(self.peak))}, {spare}"
 
     def _new_weights(self) -> str:
         need = self.need
@@ -101,7 +121,8 @@ def report(recipe: Recipe, *, is_traced: bool) -> Report:
         from training.trainer.memory_trace import trace_peak
 
         traced = trace_peak(recipe, file)
-    return Report(recipe, shape, need, traced, [*_too_long(recipe, shape), *misfits(recipe, shape, traced)])
+    unfit = misfits(recipe, shape, traced, memory_here())
+    return Report(recipe, shape, need, traced, [*_too_long(recipe, shape), *unfit])
 
 
 def _too_long(recipe: Recipe, shape: Shape) -> list[Misfit]:

@@ -33,14 +33,18 @@ class Misfit:
         return f"{self.reason}; {words} {self.then}" if words else f"{self.reason}; {self.then}"
 
 
-def misfits(recipe: Recipe, shape: Shape, traced: int | None = None) -> list[Misfit]:
+def misfits(
+    recipe: Recipe, shape: Shape, traced: int | None = None, machine: int | None = None
+) -> list[Misfit]:
     """All of it, in the order in which it is to be mended. What a layout that does not divide the model would take is
     not asked.
 
-    traced: bytes of a trainer rank, in place of the estimate.
+    traced: bytes of a trainer rank, in place of the estimate. machine: of the memory of the one that will train; None
+    where it is not known.
     """
     undivided = list(layout_misfits(recipe, shape))
-    return undivided or [*_engine(recipe, shape), *_trainer(recipe, shape, traced)]
+    fitting = (_engine(recipe, shape), _trainer(recipe, shape, traced), _machine(recipe, shape, machine))
+    return undivided or [misfit for part in fitting for misfit in part]
 
 
 # -- layouts ---------------------------------------------------------------------------------------------------------
@@ -185,6 +189,25 @@ def _trainer(recipe: Recipe, shape: Shape, traced: int | None) -> Iterator[Misfi
     )
 
 
+def _machine(recipe: Recipe, shape: Shape, machine: int | None) -> Iterator[Misfit]:
+    """Parts without GPUs, and the weights that travel between them, lie in the memory of the machine that trains."""
+
+    def taken(of: Recipe) -> int:
+        said = need(of, shape, resources.gpu_gib * GIB)
+        return said.host_parts + said.shared_memory
+
+    resources = recipe.resources
+    if machine is None or not need(recipe, shape, 0).host_parts or taken(recipe) <= machine:
+        return
+    part = "generator" if resources.trainer_gpus else "trainer"
+    reason = f"parts without GPUs need {gib(taken(recipe))} of this machine's memory, which is {gib(machine)}"
+    for change, changed in _in_place(recipe):
+        if taken(changed) <= machine:
+            yield Misfit(f"resources.{part}_gpus", reason, f"would take {gib(taken(changed))}", change)
+            return
+    yield Misfit(f"resources.{part}_gpus", reason, "a smaller model would do, or a larger machine", {})
+
+
 def _leaner(recipe: Recipe, shape: Shape, room: float) -> tuple[str, dict[str, Any]]:
     """(what would come of it, the cheapest change of a trainer that fits)."""
     for change, changed in _changes(recipe):
@@ -219,6 +242,17 @@ def _shorter(recipe: Recipe, shape: Shape, room: float) -> str:
 
 def _changes(recipe: Recipe) -> Iterator[tuple[dict[str, Any], Recipe]]:
     """What a person would try, the cheapest first; each keeps those before it, moments on the host apart."""
+    made: dict[str, Any] = {}
+    leaner = recipe
+    for made, leaner in _in_place(recipe):
+        yield made, leaner
+    optimizer = recipe.optimizer.model_copy(update={"offload_moments": True})
+    yield made | {"optimizer.offload_moments": True}, leaner.model_copy(update={"optimizer": optimizer})
+    yield from _more_ranks(leaner, made)
+
+
+def _in_place(recipe: Recipe) -> Iterator[tuple[dict[str, Any], Recipe]]:
+    """Of these changes what takes no other memory and no more devices."""
     trainer, length = recipe.trainer, recipe.rollout.max_sequence_tokens
     made: dict[str, Any] = {}
     for name, value in (
@@ -230,10 +264,6 @@ def _changes(recipe: Recipe) -> Iterator[tuple[dict[str, Any], Recipe]]:
             trainer = trainer.model_copy(update={name: value})
             made = made | {f"trainer.{name}": value}
             yield made, recipe.model_copy(update={"trainer": trainer})
-    leaner = recipe.model_copy(update={"trainer": trainer})
-    optimizer = recipe.optimizer.model_copy(update={"offload_moments": True})
-    yield made | {"optimizer.offload_moments": True}, leaner.model_copy(update={"optimizer": optimizer})
-    yield from _more_ranks(leaner, made)
 
 
 def _more_ranks(recipe: Recipe, made: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Recipe]]:

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from headroom.system import gpu_bytes
+from headroom.system import gpu_bytes, machine_bytes
 from training import memory, models, tasks
 from training.benchmarks import make_benchmark
 from training.engine_choice import EngineMissing, refuse_missing, refuse_rounded_head
@@ -181,7 +181,8 @@ def _check_model(recipe: Recipe, home: Path | None) -> None:
             recipe.model, home, min_context=rollout.max_sequence_tokens, chat_template=rollout.chat_template
         )
     with suppress(memory.Unknown):  # of another family: its start says what does not fit
-        for misfit in misfits(on_gpus_here(recipe), memory.Shape.of(folder / "config.json")):
+        shape = memory.Shape.of(folder / "config.json")
+        for misfit in misfits(on_gpus_here(recipe), shape, machine=memory_here()):
             raise RecipeError(misfit.field, misfit.sentence)
 
 
@@ -270,6 +271,11 @@ def check_devices(
     if 0 < (found := len(sizes())) < resources.devices:
         asked = f"generator and trainer ask for {resources.devices} GPUs together"
         raise RecipeError(f"resources.{wanted[-1]}", f"{asked}; {there.format(found)}")
+
+
+def memory_here() -> int | None:
+    """Bytes of this machine's memory where it will train; None where another cluster does (RAY_ADDRESS)."""
+    return None if os.environ.get("RAY_ADDRESS") else machine_bytes()
 
 
 def on_gpus_here(recipe: Recipe, sizes: Callable[[], Sequence[int]] = gpu_bytes) -> Recipe:

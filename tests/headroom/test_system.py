@@ -130,6 +130,9 @@ def test_the_container_counts_where_it_is_fuller_than_its_machine(
     found = system.Machine("client").measure()
 
     assert found["system/node-1/host/memory_fraction"] == 0.97
+    assert system.machine_bytes() == 1000
+    (tmp_path / "memory.max").write_text("max")
+    assert (system.machine_bytes() or 0) > 1000
 
 
 def test_figures_are_recorded_at_the_step_that_is_reached_and_are_no_step(

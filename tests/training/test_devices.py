@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import psutil
 import pytest
 
 from training.memory import GIB
@@ -9,6 +10,7 @@ from training.recipe import (
     check_devices,
     check_runnable,
     load_recipe,
+    memory_here,
     on_gpus_here,
 )
 from training.schema import Resources
@@ -49,6 +51,13 @@ def test_the_smallest_gpu_of_this_machine_counts(monkeypatch: pytest.MonkeyPatch
     assert on_gpus_here(recipe, lambda: [141 * GIB]) == on_gpus_here(recipe, list) == recipe
     monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
     assert on_gpus_here(recipe, lambda: [24 * GIB]) == recipe
+
+
+def test_the_memory_of_this_machine_counts_where_it_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert 0 < (memory_here() or 0) <= psutil.virtual_memory().total
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+    assert memory_here() is None
 
 
 def test_another_cluster_may_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

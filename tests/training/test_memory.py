@@ -334,6 +334,24 @@ def test_the_command_refuses_sequences_longer_than_the_model_s_context(
     assert "model: a context of 40,960 tokens; the recipe needs 64,096" in capsys.readouterr().out
 
 
+def test_without_gpus_the_machine_s_memory_counts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["memory", "tiny/scalerl", "--model", "dense-8b", "--estimate"]
+    monkeypatch.setattr("training.recipe.machine_bytes", lambda: 24 * GIB)
+    assert main(asked) == 3
+    said = capsys.readouterr().out
+    assert "GPU of" not in said and "GPUs of" not in said and "of a GPU" not in said
+    assert "parts without GPUs    274.0 GiB of their machine's memory" in said
+    assert (
+        "of this machine's memory, which is 24.0 GiB; a smaller model would do, or a larger machine" in said
+    )
+
+    monkeypatch.setattr("training.recipe.machine_bytes", lambda: 1024 * GIB)
+    assert main([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parts_without_gpus_gib"] == pytest.approx(274.0, abs=0.1)
+
+
 @pytest.mark.deep
 def test_the_command_traces_a_model_that_is_here(toy_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["memory", "tiny/scalerl", "--model", str(toy_model), "--json"]) == 0

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.training.test_memory import divided, recipe_of, refused, shape
-from training.memory import GIB, kv_token_bytes
+from training.memory import GIB, kv_token_bytes, need, tokens_of_a_rank
 from training.misfits import layout_misfits, misfits
 from training.recipe import apply_overrides, load_recipe
 
@@ -159,3 +159,42 @@ def test_on_a_gpu_that_both_share_the_cache_gives_way() -> None:
         "nothing makes it fit beside an engine"
         in [each.sentence for each in misfits(tiny, shape("dense-1.7b"))][-1]
     )
+
+
+NO_GPUS = {"resources.generator_gpus": 0, "resources.trainer_gpus": 0, "engine.type": "transformers"}
+
+
+def test_parts_without_gpus_lie_in_the_memory_of_their_machine() -> None:
+    recipe, of = recipe_of(**NO_GPUS, **{"trainer.activation_checkpointing": False}), shape("dense-0.6b")
+    said = need(recipe, of, 0)
+    assert said.host_parts == said.trainer + said.engine_weights  # this engine has no cache of a given size
+    taken = said.host_parts + said.shared_memory
+
+    (unfit,) = misfits(recipe, of, machine=taken - 1)
+
+    assert unfit.field == "resources.trainer_gpus"
+    assert "parts without GPUs need" in unfit.reason and "of this machine's memory" in unfit.reason
+    assert unfit.change == {"trainer.activation_checkpointing": True}
+    assert not misfits(apply_overrides(recipe, unfit.change), of, machine=taken - 1)
+    assert not misfits(recipe, of, machine=taken) and not misfits(recipe, of)
+    (too_small,) = misfits(recipe, of, machine=GIB)
+    assert too_small.sentence.endswith("a smaller model would do, or a larger machine")
+
+
+def test_what_lies_on_gpus_takes_no_memory_of_a_machine() -> None:
+    assert need(recipe_of(), shape("dense-8b"), 80 * GIB).host_parts == 0
+    assert not misfits(recipe_of(), shape("dense-8b"), machine=GIB)
+
+
+def test_a_batch_bounds_the_tokens_of_a_pass() -> None:
+    """Without GPUs rows are as long as the longest, and no more than a batch has."""
+    few = {
+        "rollout.prompts_per_step": 2,
+        "rollout.generations_per_prompt": 4,
+        "rollout.max_in_flight_prompts": 18,
+    }
+    recipe = recipe_of(**NO_GPUS, **few)
+    long = recipe.rollout.max_sequence_tokens
+
+    assert tokens_of_a_rank(recipe, 64) == 8 * 64
+    assert tokens_of_a_rank(recipe, long) == long
