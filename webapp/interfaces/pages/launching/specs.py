@@ -198,7 +198,7 @@ def _spec(path: str, section: str, field: dict[str, Any], required: bool) -> Spe
         greatest=what.get("maximum"),
         bounds=_bounds(what),
         unit=_unit(path),
-        default=field.get("default"),
+        default=field.get("default", {} if field.get("type") == "object" else None),
     )
 
 

@@ -291,6 +291,12 @@ def test_other_options_of_the_task_are_a_new_revision():
     assert (draft.of_the_recipe(asked) or {})["task"]["options"] == {"max_digits": 4, "min_digits": 2}
 
 
+def test_no_options_of_the_task_are_its_own():
+    asked = edited({"task_options": " "})
+
+    assert asked.checked.problems == {} and asked.config["task"]["options"] == {}
+
+
 @pytest.mark.parametrize(
     ("changes", "path", "words"),
     [
