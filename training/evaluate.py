@@ -28,7 +28,7 @@ from training.engine_choice import choose_for, is_installed
 from training.engines import make_engine
 from training.evaluation import evaluation_metrics, sampled
 from training.models import check_model, context_tokens, default_home, find_model, parameter_count
-from training.recipe import Recipe, apply_overrides
+from training.recipe import Recipe, apply_overrides, blame_field
 from training.rollouts import Group, Rollouts
 from training.tasks import Prompt, TaskError, make_task
 from training.usable import demanding_verifiers_of, usable_held_out
@@ -208,6 +208,8 @@ async def _groups(recipe: Recipe, folder: Path, benchmark: Benchmark, k: int) ->
     engine = make_engine(recipe.model_dump(mode="json"), str(folder), recipe.resources.cpus_per_generator)
     rollouts = Rollouts(recipe, benchmark.task, codec, engine, Verification())
     try:
+        with blame_field("precision.head_generator", ValueError):
+            await engine.check_head()
         prompts = usable_held_out(benchmark.prompts, rollouts, f"prompts of the benchmark {benchmark.name}")
         return await sampled(rollouts, prompts, k, recipe.eval.temperature, benchmark.name)
     finally:

@@ -13,6 +13,7 @@ from training.digests import digests_of
 from training.driver.snapshot import RunState, to_files
 from training.driver.staleness import BufferState
 from training.driver.stepmetrics import Usage
+from training.engines.transformers_engine import TransformersEngine
 from training.evaluate import as_text
 from training.recipe import Recipe, apply_overrides
 from training.trainer.trainer import Trainer
@@ -114,6 +115,19 @@ def test_what_cannot_be_measured_is_said(
 
     assert main(["evaluate", str(run_dir), "--task", "arithmetic"]) == 1
     assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_an_engine_whose_head_is_less_precise_is_refused(
+    schooled_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As at the start of a run: vLLM only warns of it, and is told to be quiet."""
+
+    async def rounded(self: TransformersEngine) -> None:
+        raise ValueError("this model's logits are computed in bfloat16 here")
+
+    monkeypatch.setattr(TransformersEngine, "check_head", rounded)
+    assert main(["evaluate", str(schooled_model), "--task", "arithmetic", "--limit", "2", *SUMS]) == 1
+    assert "precision.head_generator: this model's logits are computed in" in capsys.readouterr().err
 
 
 def test_a_checkpoint_that_is_not_there_names_those_that_are(

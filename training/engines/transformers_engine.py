@@ -95,9 +95,10 @@ class TransformersEngine:
             await asyncio.sleep(0)
 
     async def update_weights(self, weights: Weights, version: int) -> None:
-        """Load new weights between two tokens. Raises TransferError, and then the old ones stay in force."""
+        """Load new weights between two tokens, of which more come while they are checked. Raises TransferError, and
+        then the old ones stay in force."""
         new = dict(unpack(weights.buckets))
-        if checksum(new.items()) != weights.checksum:
+        if await asyncio.to_thread(checksum, new.items()) != weights.checksum:
             raise TransferError(f"weights of version {version} did not arrive as they were sent")
         self._load(new, version)
 
