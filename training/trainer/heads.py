@@ -31,7 +31,7 @@ def check_head(model: PreTrainedModel) -> None:
     there, generator = head.weight.device, torch.Generator().manual_seed(0)
     device, width = "cpu" if head.weight.is_meta else there, head.weight.shape[1]
     weight = torch.randn(8, width, generator=generator).to(device)
-    hidden = torch.randn(1, 3, width, generator=generator).to(device)
+    hidden: Any = torch.randn(1, 3, width, generator=generator).to(device)
     name = next(name for name, module in model.named_modules() if module is head)
     tokens = torch.zeros(1, 3, dtype=torch.long, device=there)
     for body in bodies:
