@@ -22,8 +22,10 @@ BASE_MODEL = "tiny-arithmetic"
 MADE = (
     Path(__file__).parent / "base_models"
 )  # taught beforehand; the others are taught where they are first wanted
-# model_type of the language models that transformers has, which the server need not have; a test holds it to its own.
+# model_type of transformers' causal language models that have SDPA attention and, by default, the trainer's head; the
+# server need not have transformers, and a test holds the file to it.
 FAMILIES = Path(__file__).parent / "families.txt"
+HEAD_SETTINGS = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
 HUB_ID = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w][\w./-]*))?")
 
 
@@ -109,15 +111,30 @@ def context_tokens(folder: Path) -> int:
 
 @functools.cache
 def families() -> frozenset[str]:
-    """model_type of each language model that transformers has."""
+    """model_type of each language model that can be trained."""
     return frozenset(FAMILIES.read_text().split())
+
+
+def _refuse_other_head(folder: Path) -> None:
+    """The trainer's logits are the head's weight times the last hidden state."""
+    config = read_json(folder / "config.json")
+    inner = config.get("text_config")
+    for settings in (config, inner if isinstance(inner, dict) else {}):
+        for name in HEAD_SETTINGS:
+            if (value := settings.get(name)) not in (None, 1):
+                raise ModelError(
+                    f"{folder}/config.json sets {name} to {value!r}: log-probabilities would be wrong, "
+                    "as the trainer's logits leave it out"
+                )
 
 
 def _refuse_unknown_family(folder: Path) -> None:
     name = read_json(folder / "config.json").get("model_type")
     if not isinstance(name, str) or name not in families():
         said = f"says model_type {str(name)[:80]!r}" if name is not None else "does not say model_type"
-        raise ModelError(f"{folder}/config.json {said}: transformers has no such language model")
+        raise ModelError(
+            f"{folder}/config.json {said}: transformers has no such language model that can be trained"
+        )
 
 
 def eos_token_ids(folder: Path) -> list[int]:
@@ -151,11 +168,12 @@ def check_context(name: str, context: int, least: int) -> None:
 def check_model(
     name: str, home: Path | None = None, *, min_context: int, chat_template: bool = False
 ) -> Path:
-    """The model's folder. ModelError where its context is shorter than `min_context` tokens, where its family is not
-    known, or where tokenizer, end-of-sequence token, weights or (if asked for) chat template are missing. A pad token
-    is not needed."""
+    """The model's folder. ModelError where its context is shorter than `min_context` tokens, where its family or head
+    cannot be trained, or where tokenizer, end-of-sequence token, weights or (if asked for) chat template are missing.
+    A pad token is not needed."""
     folder = find_model(name, home)
     check_context(name, context_tokens(folder), min_context)
+    _refuse_other_head(folder)
     _refuse_unknown_family(folder)
     if not (folder / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has no tokenizer.json")

@@ -5,11 +5,11 @@ import pytest
 
 from tests.fake_model import make_model, safetensors
 from training.models import (
-    FAMILIES,
     ModelError,
     available_models,
     check_model,
     eos_token_ids,
+    families,
     find_model,
     is_to_be_downloaded,
     parameter_count,
@@ -103,6 +103,15 @@ def test_missing_base_model_says_how_to_make_it(tmp_path: Path) -> None:
         ({"model_type": "qwen99"}, "says model_type 'qwen99': transformers has no such language model"),
         ({"model_type": ["qwen2"]}, "transformers has no such language model"),
         ({"model_type": None}, "does not say model_type"),
+        ({"model_type": "gpt_oss"}, "'gpt_oss': transformers has no such language model that can be trained"),
+        ({"model_type": "whisper"}, "'whisper': transformers has no such language model"),
+        ({"model_type": "cohere"}, "'cohere': transformers has no such language model"),
+        (
+            {"model_type": "granite", "logits_scaling": 8.0},
+            "config.json sets logits_scaling to 8.0: log-prob",
+        ),
+        ({"model_type": "cohere", "logit_scale": 0.0625}, "config.json sets logit_scale to 0.0625"),
+        ({"text_config": {"final_logit_softcapping": 30.0}}, "sets final_logit_softcapping to 30.0"),
     ],
 )
 def test_check_refuses_a_configuration(tmp_path: Path, config: dict, reason: str) -> None:
@@ -112,11 +121,19 @@ def test_check_refuses_a_configuration(tmp_path: Path, config: dict, reason: str
         check_model("a", tmp_path, min_context=24)
 
 
-def test_families_are_those_of_transformers() -> None:
+@pytest.mark.parametrize("value", [None, 1, 1.0])
+def test_a_head_setting_without_effect_is_not_refused(tmp_path: Path, value: float | None) -> None:
+    folder = make_model(tmp_path, "a", 64, {"model_type": "granite", "logits_scaling": value})
+
+    assert check_model("a", tmp_path, min_context=24) == folder
+
+
+def test_families_are_among_those_of_transformers() -> None:
+    """Which of them, says `test_heads.py`."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    wanted = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    assert FAMILIES.read_text().split() == wanted, "training/families.txt should be:\n" + "\n".join(wanted)
+    assert families() <= set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    assert {"qwen2", "qwen3", "qwen3_moe", "llama", "deepseek_v3"} <= families()
 
 
 @pytest.mark.parametrize(

@@ -37,12 +37,13 @@ def causal_attention(
 ) -> tuple[Tensor, None]:
     """([N, T, heads, D], None) of query [N, heads, T, D] and key, value [N, key heads, T, D], as the library asks for.
 
-    Long sequences, and those with a mask of their own, go to the library's kernel.
+    Long sequences, those with a mask of their own and values of another width go to the library's kernel.
     """
     rows, heads, length, width = query.shape
     low = torch.is_autocast_enabled("cpu") or query.dtype != torch.float32
     is_short = length <= (LONGEST_BFLOAT16 if low else LONGEST_FLOAT32)
-    if attention_mask is not None or dropout or not is_short or length != key.shape[2]:
+    is_square = length == key.shape[2] and width == value.shape[3]
+    if attention_mask is not None or dropout or not is_short or not is_square:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )

@@ -24,6 +24,7 @@ from training.recipe import parse_recipe
 from training.trainer import cpu_kernels, network, sequences
 from training.trainer.batching import Batch, BySample, StepResult, packed_shares, shares
 from training.trainer.distributed import ALONE, Ranks, choose_device, gather, join
+from training.trainer.heads import check_head
 from training.trainer.layout import Layout
 from training.trainer.loading import Filling, is_readable, skeleton
 from training.trainer.network import (
@@ -88,6 +89,7 @@ class Trainer:
         is_by_layer = self._ranks.are_many and is_readable(folder)
         whole_on = "cpu" if self._ranks.are_many else self._device
         model = skeleton(folder) if is_by_layer else load_network(folder, whole_on)
+        check_head(model)
         add_adapters(model, settings, self._device)
         critic = Critic(model, self._recipe.critic.trunk) if with_critic else None
         networks = Networks(model, critic, self._recipe, self._layout)

@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from tests.training.conftest import cut_down
 from training.recipe import apply_overrides, load_recipe
@@ -34,6 +41,20 @@ def windowed_model() -> Gemma2ForCausalLM:
     return Gemma2ForCausalLM(Gemma2Config(**SIZE, sliding_window=4, attn_implementation="sdpa"))
 
 
+def narrow_values_model() -> DeepseekV3ForCausalLM:
+    """With values narrower than queries and keys."""
+    torch.manual_seed(0)
+    latent = {
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 4,
+        "v_head_dim": 6,
+    }
+    config = {**SIZE, **latent, "num_key_value_heads": 4, "head_dim": 4, "first_k_dense_replace": 2}
+    return DeepseekV3ForCausalLM(DeepseekV3Config(**config, attn_implementation="sdpa"))
+
+
 def networks_of(model: torch.nn.Module, dtype: str = "float32") -> Networks:
     recipe = cut_down(load_recipe("tiny/scalerl"), Path("none"))
     return Networks(model, None, apply_overrides(recipe, {"precision.trainer": dtype}))
@@ -48,7 +69,7 @@ def said(networks: Networks, length: int) -> tuple[torch.Tensor, dict[str, torch
 
 
 @pytest.mark.parametrize("length", [6, LONGEST_FLOAT32 + 1, LONGEST_FLOAT32 + 2])
-@pytest.mark.parametrize("make", [grouped_query_model, windowed_model])
+@pytest.mark.parametrize("make", [grouped_query_model, windowed_model, narrow_values_model])
 def test_same_log_probabilities_and_gradients_as_the_library(make: object, length: int) -> None:
     plain, quick = networks_of(make()), networks_of(make())
     install(quick, is_compiled=False)
