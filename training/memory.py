@@ -160,11 +160,11 @@ def shape_file(model: str, home: Path | None = None) -> Path:
         raise ModelError(f"{error}; shapes without weights: {', '.join(known)}") from None
 
 
-def need(recipe: Recipe, shape: Shape, gpu_bytes: float) -> Need:
-    """What the recipe takes on GPUs of this size."""
+def need(recipe: Recipe, shape: Shape, gpu_bytes: float, traced: int | None = None) -> Need:
+    """What the recipe takes on GPUs of this size. traced: bytes of a trainer rank, in place of the estimate."""
     resources = recipe.resources
     dtype, devices = BYTES[recipe.precision.generator], max(1, resources.gpus_per_generator)
-    trainer = trainer_bytes(recipe, shape)
+    trainer = trainer_bytes(recipe, shape) if traced is None else traced
     whole = shape.parameters * dtype
     weights = whole // devices
     if recipe.kv_cache_bytes is not None:

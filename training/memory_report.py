@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training import memory
-from training.memory import CONTEXT, GAPS, GIB, GPUS_A_NODE, Need, Shape, gib, occupied
+from training.memory import CONTEXT, GAPS, GIB, GPUS_A_NODE, Need, Shape, gib, occupied, trainer_bytes
 from training.misfits import Misfit, layout_misfits, misfits
 from training.recipe import blame_field, memory_here
 from training.schema import Recipe
@@ -20,17 +20,6 @@ class Report:
     traced: int | None
     misfits: list[Misfit]
 
-    @property
-    def peak(self) -> int:
-        """Bytes of a trainer rank's tensors, by the trace where there is one."""
-        return self.need.trainer if self.traced is None else self.traced
-
-    @property
-    def host_parts(self) -> int:
-        """Bytes of all parts without GPUs."""
-        ranks = 0 if self.recipe.resources.trainer_gpus else self.recipe.resources.num_trainers
-        return self.need.host_parts + ranks * (self.peak - self.need.trainer)
-
     def as_json(self) -> dict[str, Any]:
         """GiB and counts."""
         need, resources = self.need, self.recipe.resources
@@ -42,9 +31,9 @@ class Report:
             "fits": not self.misfits,
             "trainer": {
                 "ranks": resources.num_trainers,
-                "peak_gib": _gib(self.peak),
+                "peak_gib": _gib(need.trainer),
                 "is_traced": self.traced is not None,
-                "occupied_gib": _gib(occupied(self.peak) if resources.trainer_gpus else self.peak),
+                "occupied_gib": _gib(occupied(need.trainer) if resources.trainer_gpus else need.trainer),
                 "host_gib_per_node": _gib(need.host_loading),
                 "checkpoint_gib_per_node": _gib(need.host_checkpoint),
             },
@@ -57,7 +46,7 @@ class Report:
                 "arriving_weights_gib": _gib(need.arriving),
                 "host_gib_per_node": _gib(need.host_arriving),
             },
-            "parts_without_gpus_gib": _gib(self.host_parts),
+            "parts_without_gpus_gib": _gib(self.need.host_parts),
             "shared_memory_gib_per_node": _gib(need.shared_memory),
             "problems": [f"{each.field}: {each.sentence}" for each in self.misfits],
             "proposals": [{"set": each.change, "why": each.then} for each in self.misfits if each.change],
@@ -66,6 +55,7 @@ class Report:
     def as_text(self) -> str:
         """Lines for people."""
         need, resources, length = self.need, self.recipe.resources, self.recipe.rollout.max_sequence_tokens
+        estimate = trainer_bytes(self.recipe, self.shape)
         traced = "not traced" if self.traced is None else f"{gib(self.traced)} traced"
         lines = [
             f"{self.recipe.name}, {self.shape.parameters / 1e9:.2f} billion parameters ({self.recipe.model}), "
@@ -75,7 +65,7 @@ class Report:
                 if resources.generator_gpus + resources.trainer_gpus
                 else ""
             ),
-            f"trainer, each of {resources.num_trainers} ranks   {traced}, {gib(need.trainer)} by arithmetic"
+            f"trainer, each of {resources.num_trainers} ranks   {traced}, {gib(estimate)} by arithmetic"
             + self._on_gpu(),
         ]
         if resources.generator_gpus:
@@ -85,8 +75,8 @@ class Report:
                 f"length (engine.max_sequences {self.recipe.engine.max_sequences})",
                 self._new_weights(),
             ]
-        if self.host_parts:
-            lines.append(f"parts without GPUs    {gib(self.host_parts)} of their machine's memory")
+        if self.need.host_parts:
+            lines.append(f"parts without GPUs    {gib(self.need.host_parts)} of their machine's memory")
         lines += [
             f"a machine's memory    {gib(need.host_loading)} while its ranks, up to {GPUS_A_NODE}, read the model, "
             f"{gib(need.host_checkpoint)} while they write a checkpoint; {gib(need.shared_memory)} of shared memory",
@@ -98,7 +88,7 @@ class Report:
         if not self.recipe.resources.trainer_gpus:
             return ""
         spare = f"with {gib(CONTEXT)} for its context and {GAPS:.0%} for the allocator's gaps"
-        return f"; of a GPU {gib(occupied(self.peak))}, {spare}"
+        return f"; of a GPU {gib(occupied(self.need.trainer))}, {spare}"
 
     def _new_weights(self) -> str:
         need = self.need
@@ -115,12 +105,12 @@ def report(recipe: Recipe, *, is_traced: bool) -> Report:
     with blame_field("model", memory.ModelError, memory.Unknown):
         file = memory.shape_file(recipe.model)
         shape = Shape.of(file)
-    need = memory.need(recipe, shape, recipe.resources.gpu_gib * GIB)
     traced = None
     if is_traced and not any(layout_misfits(recipe, shape)):
         from training.trainer.memory_trace import trace_peak
 
         traced = trace_peak(recipe, file)
+    need = memory.need(recipe, shape, recipe.resources.gpu_gib * GIB, traced)
     unfit = misfits(recipe, shape, traced, memory_here())
     return Report(recipe, shape, need, traced, [*_too_long(recipe, shape), *unfit])
 

@@ -43,7 +43,11 @@ def misfits(
     where it is not known.
     """
     undivided = list(layout_misfits(recipe, shape))
-    fitting = (_engine(recipe, shape), _trainer(recipe, shape, traced), _machine(recipe, shape, machine))
+    fitting = (
+        _engine(recipe, shape),
+        _trainer(recipe, shape, traced),
+        _machine(recipe, shape, traced, machine),
+    )
     return undivided or [misfit for part in fitting for misfit in part]
 
 
@@ -175,37 +179,33 @@ def _more_gpus_an_engine(recipe: Recipe, shape: Shape) -> tuple[str, dict[str, A
 
 def _trainer(recipe: Recipe, shape: Shape, traced: int | None) -> Iterator[Misfit]:
     resources, gpu = recipe.resources, recipe.resources.gpu_gib * GIB
-    said = need(recipe, shape, gpu)
-    trainer = said.trainer if traced is None else traced
+    said = need(recipe, shape, gpu, traced)
     lent = said.engine_weights + said.kv_cache + ENGINE_SPARE if resources.shared else 0
-    if not resources.trainer_gpus or occupied(trainer) + lent <= gpu:
+    if not resources.trainer_gpus or occupied(said.trainer) + lent <= gpu:
         return
     beside = f" beside {gib(lent)} of an engine" if lent else ""
     yield Misfit(
         "resources.trainer_gpus",
-        f"a trainer rank needs {gib(occupied(trainer))}{beside} of a GPU with {resources.gpu_gib:g} GiB "
+        f"a trainer rank needs {gib(occupied(said.trainer))}{beside} of a GPU with {resources.gpu_gib:g} GiB "
         "(resources.gpu_gib)",
         *_leaner(recipe, shape, gpu - lent),
     )
 
 
-def _machine(recipe: Recipe, shape: Shape, machine: int | None) -> Iterator[Misfit]:
+def _machine(recipe: Recipe, shape: Shape, traced: int | None, machine: int | None) -> Iterator[Misfit]:
     """Parts without GPUs, and the weights that travel between them, lie in the memory of the machine that trains."""
-
-    def taken(of: Recipe) -> int:
-        said = need(of, shape, resources.gpu_gib * GIB)
-        return said.host_parts + said.shared_memory
-
-    resources = recipe.resources
-    if machine is None or not need(recipe, shape, 0).host_parts or taken(recipe) <= machine:
+    resources, said = recipe.resources, need(recipe, shape, 0, traced)
+    taken = said.host_parts + said.shared_memory
+    if machine is None or not said.host_parts or taken <= machine:
         return
-    part = "generator" if resources.trainer_gpus else "trainer"
-    reason = f"parts without GPUs need {gib(taken(recipe))} of this machine's memory, which is {gib(machine)}"
+    field = f"resources.{'generator' if resources.trainer_gpus else 'trainer'}_gpus"
+    reason = f"parts without GPUs need {gib(taken)} of this machine's memory, which is {gib(machine)}"
     for change, changed in _in_place(recipe):
-        if taken(changed) <= machine:
-            yield Misfit(f"resources.{part}_gpus", reason, f"would take {gib(taken(changed))}", change)
+        less = need(changed, shape, 0)
+        if (taken := less.host_parts + less.shared_memory) <= machine:
+            yield Misfit(field, reason, f"would take {gib(taken)}", change)
             return
-    yield Misfit(f"resources.{part}_gpus", reason, "a smaller model would do, or a larger machine", {})
+    yield Misfit(field, reason, "a smaller model would do, or a larger machine", {})
 
 
 def _leaner(recipe: Recipe, shape: Shape, room: float) -> tuple[str, dict[str, Any]]:

@@ -95,7 +95,7 @@ def test_two_engines_and_two_ranks_train_as_one_of_each(
     wait_until(lambda: not any(Path(f"/proc/{process}").exists() for process in processes), 20)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("program", "engine", "transfer"),
     [
@@ -120,7 +120,7 @@ def test_run_goes_on_without_an_engine_that_is_killed(
         run = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT)
     lost = lambda: series(records(tmp_path), "perf/lost_engines")  # noqa: E731
     try:
-        wait_until(lambda: lost() or run.poll() is not None, 240, "the first step")
+        wait_until(lambda: lost() or run.poll() is not None, 120, "the first step")
         processes = processes_of(tmp_path)
         victim = processes[1] if engine == "transformers" else processes[-1]
 
@@ -130,7 +130,7 @@ def test_run_goes_on_without_an_engine_that_is_killed(
             lambda: (
                 (lost()[-1] == 1 and len(processes_of(tmp_path)) > len(processes)) or run.poll() is not None
             ),
-            240,
+            120,
             "a step that tells of it, and another engine",
         )
         run.terminate()
