@@ -14,10 +14,22 @@ is_new_enough() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
+can_replace() {
+    local version='import sys; print(sys.version_info[:2])'
+    [[ -x $1 && $("$1" -c "$version") == $("$2" -c "$version") ]] && "$1" -c '
+import ensurepip, os, sys, sysconfig, venv
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' 2>/dev/null
+}
+
+# A distribution builds its Python with profile-guided optimisation; one built from source by a version manager is a
+# sixth slower. So, of two of the same version, the distribution's, where it can make environments and compile.
 find_python() {
-    local candidate
+    local candidate system=/usr/bin/python3
     for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13}; do
         if command -v "$candidate" >/dev/null && is_new_enough "$candidate"; then
+            if [[ -z ${PYTHON:-} ]] && can_replace "$system" "$candidate"; then
+                candidate=$system
+            fi
             echo "$candidate"
             return
         fi
