@@ -6,7 +6,8 @@
 Every rate is to be given, as `NAME: {value: NUMBER, source: measured|published|assumed, note: where}` in the file, or
 by `--rate`; their list is `benchmarks.cluster.Rates`. What comes out is no better than the rates that go in, and is
 printed below them. --check takes the rates from every second step of a real run of one engine and one trainer and
-compares the others, so that a machine that gets slower is no error of the simulation. See docs/benchmarks.md.
+compares the others, so that a machine that gets slower is no error of the simulation; where the run has a checkpoint,
+its recipe is the one that is simulated. See docs/benchmarks.md.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any
 import yaml
 
 from benchmarks.cluster import Cluster, Rates, Step, Workload
+from training.checkpoints import CheckpointError, newest_checkpoint
 from training.recipe import load_recipe
 from training.schema import Recipe
 
@@ -162,14 +164,18 @@ def rates_of_run(records: Sequence[Mapping[str, float]], recipe: Recipe) -> Rate
 
 
 def compare(path: Path, recipe: Recipe) -> list[tuple[str, float, float]]:
-    """Name, simulated, real, of every second step of a run. ValueError where it has under 20 steps."""
+    """Name, simulated, real, of every second step of a run. `recipe`: of a run without checkpoints.
+
+    ValueError where it has under 20 steps, CheckpointError where its checkpoint cannot be read."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     records = [line["metrics"] for line in lines if "perf/step_seconds" in line.get("metrics", {})]
     if len(records) < 20:
         raise ValueError(f"{path}: {len(records)} steps, needs 20")
+    if checkpoint := newest_checkpoint(path.parent / "checkpoints"):
+        recipe = checkpoint.recipe
     given, held = records[2::2], records[3::2]  # without two steps that fill the pipeline
     steps = Cluster(rates_of_run(given, recipe), workload_of(recipe), 1, 1).run(len(records))
-    found = steps[3::2]
+    found = steps[2:]  # all: lengths that do not vary can make every second step a short one
     names = ("seconds", "generator_idle", "trainer_idle")
     real = [[r[f"perf/{n}"] for r in held] for n in ("step_seconds", *names[1:])]
     return [(name, _mean_of(found, name), fmean(values)) for name, values in zip(names, real, strict=True)]
@@ -202,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data = yaml.safe_load(options.rates.read_text()) if options.rates else {}
         rates, sources = read_rates(data, given)
         show(rates, sources, [best_split(rates, workload_of(recipe), n, options.steps) for n in options.gpus])
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, CheckpointError) as error:
         parser.error(str(error))
 
 

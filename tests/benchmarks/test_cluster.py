@@ -1,5 +1,6 @@
 """The simulated cluster against closed forms, its bound, its search and its refusals."""
 
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 import yaml
 
 from benchmarks.cluster import Cluster, Rates, Workload
-from benchmarks.simulate_cluster import best_split, outcome, rates_of_run, read_rates, workload_of
+from benchmarks.simulate_cluster import best_split, compare, outcome, rates_of_run, read_rates, workload_of
 from training.recipe import load_recipe
 
 RATES = Path(__file__).parents[2] / "benchmarks" / "rates"
@@ -144,19 +145,36 @@ def test_bad_rates_are_refused(data: Any, said: str) -> None:
         read_rates(data, {})
 
 
+# 256 responses of 20 tokens a step of 4 s, in 1 s of which the trainer waits.
+STEADY = {
+    "train/response_length": 20.0,
+    "train/effective_batch": 256.0,
+    "perf/step_seconds": 4.0,
+    "perf/tokens_per_second": 2 * 256 * 20 / 4,
+    "perf/generator_idle": 0.0,
+    "perf/trainer_idle": 0.25,
+}
+
+
 def test_rates_of_a_steady_run_give_its_steps_again() -> None:
-    """256 responses of 20 tokens a step of 4 s, in 1 s of which the trainer waits."""
     recipe = load_recipe("tiny/scalerl")
-    record = {
-        "train/response_length": 20.0,
-        "train/effective_batch": 256.0,
-        "perf/step_seconds": 4.0,
-        "perf/tokens_per_second": 2 * 256 * 20 / 4,
-        "perf/generator_idle": 0.0,
-        "perf/trainer_idle": 0.25,
-    }
-    steps = Cluster(rates_of_run([record], recipe), workload_of(recipe), 1, 1).run(60)[40:]
+    steps = Cluster(rates_of_run([STEADY], recipe), workload_of(recipe), 1, 1).run(60)[40:]
 
     assert sum(step.seconds for step in steps) / 20 == pytest.approx(4, rel=0.02)
     assert sum(step.trainer_idle * step.seconds for step in steps) == pytest.approx(20, rel=0.1)
     assert all(step.generator_idle == 0 for step in steps)
+
+
+def test_a_run_is_simulated_with_the_recipe_of_its_checkpoint(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text((json.dumps({"metrics": STEADY}) + "\n") * 40)
+    checkpoint = tmp_path / "checkpoints" / "step-00000040"
+    checkpoint.mkdir(parents=True)
+    recipe = load_recipe("tiny/scalerl").model_dump(mode="json")
+    (checkpoint / "driver.json").write_text(json.dumps({"step": 40, "recipe": recipe}))
+    (checkpoint / "COMPLETE").touch()
+
+    (name, simulated, real), *_ = compare(metrics, load_recipe("scalerl"))
+
+    assert (name, real) == ("seconds", 4.0)
+    assert simulated == pytest.approx(4, rel=0.02)

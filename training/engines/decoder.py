@@ -215,7 +215,8 @@ def _implementation(kernel: Kernel) -> Callable[..., tuple[Tensor, None]]:
         scaling: float | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, None]:
-        """query: [N, heads, T, size]; key, value: [N, KV heads, W, size]; attention_mask: additive, [N, 1, 1, W]."""
+        """query: [N, heads, T, size]; key, value: [N, KV heads, W, size of each]; attention_mask: additive,
+        [N, 1, 1, W]."""
         if query.shape[2] > 1:
             return sdpa_attention_forward(
                 module, query, key, value, attention_mask, scaling=scaling, **kwargs
@@ -223,6 +224,6 @@ def _implementation(kernel: Kernel) -> Callable[..., tuple[Tensor, None]]:
         rows, heads, _, size = query.shape
         kv_heads = key.shape[1]
         grouped = query.view(rows, kv_heads, heads // kv_heads, size) * (scaling or size**-0.5)
-        return kernel(grouped, key, value, attention_mask).reshape(rows, 1, heads, size), None
+        return kernel(grouped, key, value, attention_mask).reshape(rows, 1, heads, -1), None
 
     return attend

@@ -3,7 +3,7 @@ transformers engine: one row a sequence, allocated once.
 
 Rows 0 ... n - 1 are in use and a sequence's tokens lie at columns 0 ... length - 1: what a step needs is a view.
 Keys are kept as [slots, heads, size, columns] and values as [slots, heads, columns, size]: then both products of a
-step run along contiguous memory.
+step run along contiguous memory. The values of latent attention (DeepSeek V3) are narrower than its keys.
 """
 
 import math
@@ -26,9 +26,9 @@ class SlotCache:
     """
 
     def __init__(self, config: Any, slots: int, columns: int, dtype: torch.dtype, device: str) -> None:
-        heads, size, layers = _kv_heads(config), _head_size(config), range(config.num_hidden_layers)
-        self._keys = [_allocate((slots, heads, size, columns), dtype, device) for _ in layers]
-        self._values = [_allocate((slots, heads, columns, size), dtype, device) for _ in layers]
+        heads, layers, (key, value) = _kv_heads(config), range(config.num_hidden_layers), _head_sizes(config)
+        self._keys = [_allocate((slots, heads, key, columns), dtype, device) for _ in layers]
+        self._values = [_allocate((slots, heads, columns, value), dtype, device) for _ in layers]
         self._all_rows = torch.arange(slots, device=device)
         self._num_clean = 0  # rows that hold numbers: what a mask hides must not be a NaN
         self._is_step = False
@@ -41,7 +41,7 @@ class SlotCache:
     def row_bytes(config: Any, columns: int, dtype: torch.dtype) -> int:
         """Memory of one sequence."""
         return (
-            2 * config.num_hidden_layers * _kv_heads(config) * _head_size(config) * columns * dtype.itemsize
+            config.num_hidden_layers * _kv_heads(config) * sum(_head_sizes(config)) * columns * dtype.itemsize
         )
 
     def prefill(self, rows: slice, width: int, source: Tensor | None = None) -> None:
@@ -97,8 +97,12 @@ def _kv_heads(config: Any) -> int:
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
 
-def _head_size(config: Any) -> int:
-    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+def _head_sizes(config: Any) -> tuple[int, int]:
+    """Of a key and of a value."""
+    if getattr(config, "kv_lora_rank", None):
+        return config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
+    size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+    return size, size
 
 
 @dataclass(frozen=True)

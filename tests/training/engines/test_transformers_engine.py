@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     Qwen2Config,
@@ -39,6 +41,15 @@ SHAPE = {
     "eos_token_id": END,
     "bos_token_id": None,
 }
+LATENT = {  # values narrower than keys; no mixture in either layer
+    "num_key_value_heads": 4,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 6,
+    "first_k_dense_replace": 2,
+}
 MODELS: dict[str, Callable[[], Any]] = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SHAPE, num_key_value_heads=4, tie_word_embeddings=False)),
     "grouped, tied": lambda: Qwen2ForCausalLM(
@@ -50,6 +61,7 @@ MODELS: dict[str, Callable[[], Any]] = {
         )
     ),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE, num_key_value_heads=1)),
+    "latent attention": lambda: DeepseekV3ForCausalLM(DeepseekV3Config(**SHAPE, **LATENT)),
 }
 
 
