@@ -3,7 +3,8 @@ transformers engine: one row a sequence, allocated once.
 
 Rows 0 ... n - 1 are in use and a sequence's tokens lie at columns 0 ... length - 1: what a step needs is a view.
 Keys are kept as [slots, heads, size, columns] and values as [slots, heads, columns, size]: then both products of a
-step run along contiguous memory. The values of latent attention (DeepSeek V3) are narrower than its keys.
+step run along contiguous memory. Latent attention (DeepSeek V3) keeps its latent and the part of a key that rotates, of
+which all heads make theirs: one head, two sizes.
 """
 
 import math
@@ -26,7 +27,7 @@ class SlotCache:
     """
 
     def __init__(self, config: Any, slots: int, columns: int, dtype: torch.dtype, device: str) -> None:
-        heads, layers, (key, value) = _kv_heads(config), range(config.num_hidden_layers), _head_sizes(config)
+        (heads, key, value), layers = _kept(config), range(config.num_hidden_layers)
         self._keys = [_allocate((slots, heads, key, columns), dtype, device) for _ in layers]
         self._values = [_allocate((slots, heads, columns, value), dtype, device) for _ in layers]
         self._all_rows = torch.arange(slots, device=device)
@@ -40,9 +41,8 @@ class SlotCache:
     @staticmethod
     def row_bytes(config: Any, columns: int, dtype: torch.dtype) -> int:
         """Memory of one sequence."""
-        return (
-            config.num_hidden_layers * _kv_heads(config) * sum(_head_sizes(config)) * columns * dtype.itemsize
-        )
+        heads, key, value = _kept(config)
+        return config.num_hidden_layers * heads * (key + value) * columns * dtype.itemsize
 
     def prefill(self, rows: slice, width: int, source: Tensor | None = None) -> None:
         """The next pass fills columns 0 ... width - 1 of `rows`; row i gets what the pass computes in row source[i]."""
@@ -93,16 +93,12 @@ def _allocate(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor
     return torch.from_numpy(np.empty(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)
 
 
-def _kv_heads(config: Any) -> int:
-    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
-
-
-def _head_sizes(config: Any) -> tuple[int, int]:
-    """Of a key and of a value."""
+def _kept(config: Any) -> tuple[int, int, int]:
+    """Of a token in each layer: heads, and the sizes of a key and of a value."""
     if getattr(config, "kv_lora_rank", None):
-        return config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
+        return 1, config.kv_lora_rank, config.qk_rope_head_dim
     size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
-    return size, size
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads), size, size
 
 
 @dataclass(frozen=True)
