@@ -79,7 +79,7 @@ from django.db import connection  # noqa: E402
 from django.test.utils import setup_databases  # noqa: E402
 
 from tests import flushing  # noqa: E402 - how tests with real transactions clean up
-from tests.databases import copy, drop, is_there  # noqa: E402
+from tests.databases import create, drop, is_there  # noqa: E402
 from tests.running_stack import stack, stack_with_model  # noqa: E402, F401 - fixtures for every folder
 from tests.scheduling import InUnits, turn  # noqa: E402
 
@@ -107,7 +107,7 @@ def django_db_setup(
             flushing.fill()
         if worker_id != "master":
             connection.close()
-            copy(name, to=f"{name}_{worker_id}")
+            create(f"{name}_{worker_id}", template=name)
             connection.settings_dict["NAME"] = f"{name}_{worker_id}"
     yield
     with django_db_blocker.unblock():

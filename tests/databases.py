@@ -1,9 +1,12 @@
 """Other databases of the server that the tests use."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from django.db import connection
 
 
 def database_url(name: str) -> str:
@@ -17,14 +20,32 @@ def is_there(name: str) -> bool:
     return bool(_said("SELECT FROM pg_database WHERE datname = %s", name))
 
 
-def copy(name: str, *, to: str) -> None:
-    """A database that nobody uses now."""
-    _said(f'CREATE DATABASE "{to}" TEMPLATE "{name}"')
+def create(name: str, *, template: str = "template1") -> None:
+    """As a copy of a database that nobody uses now: by default an empty one."""
+    _said(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+
+
+def create_migrated(name: str) -> None:
+    """As a copy of the tests' own, which is migrated, without an organisation."""
+    connection.close()
+    create(name, template=connection.settings_dict["NAME"])
+    with psycopg.connect(database_url(name)) as copy:
+        copy.execute("TRUNCATE accounts_organisation CASCADE")
 
 
 def drop(name: str) -> None:
     """Whoever uses it."""
     _said(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def dropped(*names: str) -> Iterator[list[str]]:
+    """The addresses of databases that are dropped at the end."""
+    try:
+        yield [database_url(name) for name in names]
+    finally:
+        for name in names:
+            drop(name)
 
 
 def _said(statement: str, *values: Any) -> int:

@@ -84,11 +84,12 @@ def open_context(chromium) -> Iterator[Callable[..., Page]]:
 def free_pages(chromium, live_server, django_db_setup) -> Iterator[list[Page]]:
     """Pages on the tests' own server that no test uses now. To use one again saves the compiling of all scripts."""
     pages: list[Page] = []
+    others = set(threading.enumerate())  # of servers of other tests, which end with the process
     yield pages
     for page in pages:
         page.context.close()
     with suppress(AssertionError):  # the server's threads end now, and with each a connection to the database
-        wait_until(lambda: "process_request" not in str(threading.enumerate()), seconds=5)
+        wait_until(lambda: "process_request" not in str(set(threading.enumerate()) - others), seconds=5)
 
 
 @pytest.fixture

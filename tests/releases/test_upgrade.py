@@ -14,7 +14,7 @@ from allauth.mfa.models import Authenticator
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
 
-from tests.databases import database_url
+from tests.databases import create, dropped
 from webapp.identity.accounts.models import ApiToken, Membership
 from webapp.record.health import patience
 from webapp.record.runs.models import Run
@@ -86,9 +86,9 @@ def restored(new, django_db_blocker):
     """That database in place of the tests' own."""
     name = f"of_0_1_0_{os.getpid()}"
     own, other = connections["default"], connections["default"].copy()
-    with psycopg.connect(database_url("postgres"), autocommit=True) as postgres, django_db_blocker.unblock():
-        postgres.execute(f"CREATE DATABASE {name}")
-        with psycopg.connect(database_url(name), autocommit=True) as restoring:
+    create(name)
+    with dropped(name) as [url], django_db_blocker.unblock():
+        with psycopg.connect(url, autocommit=True) as restoring:
             restoring.execute(gzip.decompress(DATABASE.read_bytes()).decode())
         other.settings_dict["NAME"] = name
         connections["default"] = other
@@ -97,7 +97,6 @@ def restored(new, django_db_blocker):
         finally:
             other.close()
             connections["default"] = own
-            postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="module")

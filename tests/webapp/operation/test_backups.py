@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from stack.environment import ROOT
-from tests.databases import database_url
+from tests.databases import create, create_migrated, database_url, dropped
 from tests.running_stack import stack_environment
 from webapp.operation.backups import BackupError, back_up, restore
 
@@ -51,15 +51,15 @@ def run(home: Path, *words: str, **variables: str) -> subprocess.CompletedProces
 
 
 @pytest.fixture(scope="module")
-def databases():
-    """Addresses of a filled one and three empty ones."""
-    names = [f"backup_{os.getpid()}_{i}" for i in range(4)]
-    with psycopg.connect(database_url("postgres"), autocommit=True) as connection:
-        for name in names:
-            connection.execute(f"CREATE DATABASE {name}")
-        yield [database_url(name) for name in names]
-        for name in names:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def databases(django_db_setup, django_db_blocker):
+    """Addresses of a migrated one, which `installation` fills, and three empty ones."""
+    first, *others = names = [f"backup_{os.getpid()}_{i}" for i in range(4)]
+    with django_db_blocker.unblock():
+        create_migrated(first)
+    for name in others:
+        create(name)
+    with dropped(*names) as addresses:
+        yield addresses
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ import zipfile
 import psycopg
 import pytest
 from django.apps import apps
-from django.db import connection
 
-from tests.databases import database_url
+from tests.databases import create, create_migrated, database_url, dropped
 from tests.webapp.operation.project_transfer.filling import SECRET
 from tests.webapp.operation.test_backups import run
 from webapp.base import disk
@@ -31,16 +30,11 @@ CHANGED = {"states", "people", "members"}
 def databases(django_db_setup, django_db_blocker):
     """Addresses of two migrated ones, without an organisation: the first is filled by `exported`."""
     there, here = names = [f"moving_{os.getpid()}_{i}" for i in range(2)]
-    with psycopg.connect(database_url("postgres"), autocommit=True) as server:
-        with django_db_blocker.unblock():
-            connection.close()  # nobody may use what is copied
-            server.execute(f"CREATE DATABASE {there} TEMPLATE {connection.settings_dict['NAME']}")
-        with psycopg.connect(database_url(there)) as copy:
-            copy.execute("TRUNCATE accounts_organisation CASCADE")
-        server.execute(f"CREATE DATABASE {here} TEMPLATE {there}")
-        yield [database_url(name) for name in names]
-        for name in names:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with django_db_blocker.unblock():
+        create_migrated(there)
+    create(here, template=there)
+    with dropped(*names) as addresses:
+        yield addresses
 
 
 def done(home, url, *words):

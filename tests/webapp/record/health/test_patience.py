@@ -11,7 +11,7 @@ from django.db import DataError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from benchmarks.bench_migrations import BEFORE, Writer, bring_to, command, fill, long_query
-from tests.databases import database_url
+from tests.databases import create, database_url, dropped
 from tests.waiting import wait_until
 from webapp.record.health import patience
 from webapp.record.health.patience import (
@@ -147,10 +147,9 @@ def test_our_migrate_is_the_one_that_is_called():
 @pytest.fixture
 def url():
     name = f"migrating_{os.getpid()}"
-    with psycopg.connect(database_url("postgres"), autocommit=True) as postgres:
-        postgres.execute(f"CREATE DATABASE {name}")
-        yield database_url(name)
-        postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    create(name)
+    with dropped(name) as [address]:
+        yield address
 
 
 def test_an_index_that_a_killed_migrate_left_in_the_making_is_waited_for(half_made):
