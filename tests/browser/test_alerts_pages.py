@@ -141,7 +141,7 @@ def test_a_webhook_is_made_tested_and_shows_what_became_of_its_messages(
     look(page, "alerts-quiet-hours")
 
 
-@pytest.mark.parametrize("unread", [1, 16, 100])
+@pytest.mark.parametrize("unread", [*(pytest.param(few, marks=pytest.mark.deep) for few in (1, 16)), 100])
 def test_the_bell_stands_beside_the_name_however_many_notices_wait(page, user, project, unread):
     for number in range(unread):
         notify(user, project=project, kind="mention", text=f"grace mentioned you: {number}", url="/runs")

@@ -92,6 +92,7 @@ def test_runs_are_chosen_by_search_and_compared_at_a_budget(page, make_run, publ
     expect(page.locator(".chip")).to_have_count(1)
 
 
+@pytest.mark.deep
 def test_recipes_are_compared_with_their_seeds(page, three_recipes, published_curves):
     page.goto("/compare?" + "&".join(f"run={pk}" for pks in three_recipes.values() for pk in pks))
     live(page)

@@ -52,6 +52,7 @@ def chosen(make_run):
     return [run.pk for run in runs]
 
 
+@pytest.mark.deep
 def test_any_metrics_of_runs_and_of_recipes(page, chosen):
     query = "&".join(f"run={pk}" for pk in chosen)
     page.goto(f"/compare?{query}&tab=metrics&m=train/*+eval/pass_rate")
@@ -204,6 +205,7 @@ def drag(axis: Locator, share: float) -> None:
     mouse.up()
 
 
+@pytest.mark.deep
 def test_settings_against_what_came(page, chosen):
     query = "&".join(f"run={pk}" for pk in chosen)
     page.goto(f"/compare?{query}&tab=settings")

@@ -111,6 +111,7 @@ def test_the_text_and_the_form_stay_in_step(page: Page, model_folder):
     expect(page.locator("#i-loss-eps_max")).to_have_value("")
 
 
+@pytest.mark.deep
 def test_a_run_is_cloned_and_one_thing_changed(page: Page, make_run):
     run = make_run(6, name="ScaleRL, first", seed=3)
     page.goto(f"/runs/new?clone={run.pk}")

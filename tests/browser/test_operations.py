@@ -78,6 +78,7 @@ def test_a_log_is_followed_searched_and_read_back(page, make_run):
     assert "before=355" in page.url and "q=" not in page.url
 
 
+@pytest.mark.deep
 def test_a_failed_run_has_its_last_lines_on_top(page, make_run):
     run = make_run(10, ended="failed", message="generator 0 (process 4711 on node-3) died: its node is gone")
     append(run, [*steps(1, 30), *TRACEBACK])

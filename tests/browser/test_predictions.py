@@ -307,6 +307,7 @@ def test_two_tabs(page, new_page, user, half_run):
     look(page, "prediction-withdrawn")
 
 
+@pytest.mark.deep
 def test_narrow_and_dark(new_page, user, grace, half_run):
     claim = make_prediction(user, half_run)
     services.comment(claim, user=grace, text="Why so sure?", anchor=(4.0, 0.55))

@@ -1,5 +1,6 @@
 """A run that trains elsewhere is put right in the browser: seen before it is saved, deleted and brought back."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.look import look
@@ -47,6 +48,7 @@ def test_metrics_are_shown_before_they_are_saved_and_a_deleted_run_comes_back(pa
     expect(page.get_by_role("link", name="grpo 8b")).to_be_visible()
 
 
+@pytest.mark.deep
 def test_the_curves_of_many_are_shown_before_they_are_saved(page, user, project):
     for seed in range(2):
         run = tracked_run(user=user, project=project, name="elsewhere", task="math", seed=seed)

@@ -1,5 +1,6 @@
 """What people do with a run, and what its page says of its attempts, in a real browser; with pictures."""
 
+import pytest
 from django.db.models import F
 from playwright.sync_api import Page, Route, expect
 
@@ -25,6 +26,7 @@ def resumed(make_run) -> Run:
     return run
 
 
+@pytest.mark.deep
 def test_superseded_points_come_and_go_with_the_address(page: Page, make_run) -> None:
     run = resumed(make_run)
     open_run(page, run)
@@ -77,6 +79,7 @@ def test_the_attempts_tab_tells_the_history(page: Page, make_run) -> None:
     look(page, "run-attempts")
 
 
+@pytest.mark.deep
 def test_a_budget_is_extended_on_the_page(page: Page, make_run) -> None:
     run = make_run(10)
     open_run(page, run)

@@ -429,6 +429,7 @@ def test_the_history_shows_what_was_said_when_and_leads_back(page, make_run):
     expect(page.locator("#after")).to_be_visible()
 
 
+@pytest.mark.deep
 def test_the_plan_answers_a_target_and_refuses_a_bad_one_in_place(page, grown):
     page.watch.expect("status of 400")
     open_run(page, grown, "?robust=1")
@@ -539,6 +540,7 @@ def test_a_zoom_survives_what_arrives(page, make_run):
     assert page.evaluate(span) > 1
 
 
+@pytest.mark.deep
 def test_two_tabs_of_one_run_agree_after_a_stop_in_one(page, make_run):
     run = make_run(10)
     open_run(page, run)

@@ -30,6 +30,7 @@ def names(page):
     return page.locator("table.runs td.name > a").all_inner_texts()
 
 
+@pytest.mark.deep
 def test_a_filter_while_typing_and_a_wrong_one_keeps_the_table(page, forty):
     page.goto("/runs")
     expect(page.locator("table.runs tbody tr")).to_have_count(6)
@@ -115,6 +116,7 @@ def test_columns_order_and_a_saved_view_from_two_tabs(page, new_page, user, fort
     assert (view.name, view.filter) == ("Started", "ceiling > 0.55")
 
 
+@pytest.mark.deep
 def test_many_runs_are_tagged_stopped_and_compared(page, forty):
     page.goto("/runs?filter=NOT+state:ended")
     page.get_by_label("Choose every run on this page").check()

@@ -120,6 +120,7 @@ def test_a_base_chosen_before_the_scripts_are_there_brings_its_alternatives(
     expect(page.locator("#id_recipe")).to_have_value("tiny-minimax")
 
 
+@pytest.mark.deep
 def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     study = make_study(
         user, project, kind="axis", changes=("batch=64", "batch=128", "batch=512"), name="Batch"

@@ -127,7 +127,7 @@ def test_open_ends_stay_open() -> None:
     assert estimate_of(0.6, None, None, quantile=2.0).se == 0.0
 
 
-@pytest.mark.parametrize("runs", [2, 3, 5])
+@pytest.mark.parametrize("runs", [2, *(pytest.param(more, marks=pytest.mark.deep) for more in (3, 5))])
 @pytest.mark.parametrize("sd", [0.0, 0.02])
 def test_the_mean_is_covered_whatever_the_variation_between_seeds(runs: int, sd: float) -> None:
     """90 % intervals, 400 recipes of runs with unequal errors; three binomial standard errors are 0.045."""

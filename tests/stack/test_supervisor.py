@@ -150,7 +150,11 @@ def test_wrong_variables_are_sentences(tmp_path: Path) -> None:
 @pytest.mark.stack
 @pytest.mark.parametrize(
     ("name", "in_command"),
-    [("redis", "valkey-server"), ("celery", "--concurrency"), ("beat", "celery.beat:Scheduler")],
+    [
+        ("redis", "valkey-server"),
+        pytest.param("celery", "--concurrency", marks=pytest.mark.deep),
+        pytest.param("beat", "celery.beat:Scheduler", marks=pytest.mark.deep),
+    ],
 )
 def test_dead_part_is_started_again(stack: RunningStack, name: str, in_command: str) -> None:
     (victim,) = keeper_of(stack, in_command).children()

@@ -84,6 +84,7 @@ def recipe_of(byte_model: Path, tmp_path: Path) -> Recipe:
     )
 
 
+@pytest.mark.deep
 def test_math_and_code_run_has_a_curve_for_each(byte_model: Path, tmp_path: Path) -> None:
     recipe = recipe_of(byte_model, tmp_path)
     check_runnable(recipe)

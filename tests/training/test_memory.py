@@ -142,6 +142,7 @@ def divided(**degrees: int) -> dict[str, int]:
     return {f"resources.trainer_{name}_parallel": degree for name, degree in degrees.items()}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("name", "degrees", "is_recomputed"),
     [
@@ -180,6 +181,7 @@ def test_a_trace_follows_the_ranks_and_the_critic() -> None:
     assert critic - eight > memory.ADAM_BYTES * body / 8
 
 
+@pytest.mark.deep
 def test_moments_on_the_host_are_not_on_the_gpu() -> None:
     """By the trace and by the estimate; they are proposed before more GPUs are."""
     file, one = SHAPES / "dense-8b.json", dataclasses.replace(shape("dense-8b"), layers=1)

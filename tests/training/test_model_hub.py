@@ -149,6 +149,7 @@ def test_launch_accepts_what_looks_like_an_id_of_the_hub(tmp_path: Path) -> None
         check_runnable(apply_overrides(recipe, {"model": "whole"}), tmp_path)
 
 
+@pytest.mark.deep
 def test_a_tiny_model_is_made_once_by_whoever_starts_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

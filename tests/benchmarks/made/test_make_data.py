@@ -39,6 +39,7 @@ def made(db, stored):
     return stored
 
 
+@pytest.mark.deep
 def test_runs_points_and_fits_are_there(made):
     project, said = made
     runs = Run.objects.filter(project=project)
@@ -54,6 +55,7 @@ def test_runs_points_and_fits_are_there(made):
     assert "points" in said and "fitted" in said
 
 
+@pytest.mark.deep
 def test_curves_are_those_of_the_plan_and_fits_find_their_ceilings(made):
     project, _ = made
     runs = list(Run.objects.filter(project=project).order_by("created_at"))
@@ -68,6 +70,7 @@ def test_curves_are_those_of_the_plan_and_fits_find_their_ceilings(made):
     assert identified > RUNS // 3
 
 
+@pytest.mark.deep
 def test_a_fit_is_the_one_that_a_refit_makes(made):
     project, _ = made
     run = Run.objects.filter(project=project, state=State.SUCCEEDED).first()
@@ -77,6 +80,7 @@ def test_a_fit_is_the_one_that_a_refit_makes(made):
     assert Fit.objects.filter(run=run).count() == before
 
 
+@pytest.mark.deep
 def test_points_past_the_checkpoint_of_a_crashed_attempt_are_superseded(made):
     run = Run.objects.filter(attempt_number=2).first()
     points = effective_points(run)
@@ -86,12 +90,14 @@ def test_points_past_the_checkpoint_of_a_crashed_attempt_are_superseded(made):
     assert steps == sorted(set(steps))
 
 
+@pytest.mark.deep
 def test_truncated_runs_alarm_and_no_others(made):
     alarmed = set(Alarm.objects.values_list("run", "metric"))
     assert alarmed
     assert {metric for _, metric in alarmed} == {"train/truncation_rate"}
 
 
+@pytest.mark.deep
 def test_a_project_with_runs_is_left_alone_unless_told(made):
     with pytest.raises(CommandError, match=f"the project big has {RUNS} runs; --remove"):
         make()
@@ -102,6 +108,7 @@ def test_a_project_with_runs_is_left_alone_unless_told(made):
     assert Run.objects.filter(project__slug="big").count() == RUNS + 4
 
 
+@pytest.mark.deep
 def test_remove_takes_all_of_it_and_nothing_else(made, make_tracked):
     others = make_tracked()
 
@@ -113,6 +120,7 @@ def test_remove_takes_all_of_it_and_nothing_else(made, make_tracked):
     assert len(effective_points(others)) == 1
 
 
+@pytest.mark.deep
 def test_remove_without_others_empties_the_points(made):
     call_command(MakeData(), remove=True, project="big", stdout=StringIO())
 
@@ -137,6 +145,7 @@ def test_what_cannot_be_done_is_said(db, options, words):
     assert set(Run.objects.values_list("pk", flat=True)) == before
 
 
+@pytest.mark.deep
 def test_fits_by_several_processes_are_the_same(made):
     from webapp.science.curves.stored_fits import fit_parts, fitted_by, parts_of
 

@@ -233,6 +233,7 @@ def test_death_of_a_rank_in_a_call() -> None:
     on_cluster(work, TWO_RANKS)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("two_nodes")
 def test_death_that_nobody_awaits_ends_the_work() -> None:
     async def work(cluster: Cluster, generator: Any, trainer: Any) -> None:
@@ -301,6 +302,7 @@ def test_death_while_loading() -> None:
     wait_until(is_everything_given_back)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("two_nodes")
 def test_what_does_not_load_is_named() -> None:
     async def run() -> None:

@@ -395,6 +395,7 @@ def test_no_gpu_is_a_clear_error(folders: dict[str, Path]) -> None:
         engine(folders["qwen2"], resources__generator_gpus=1, resources__trainer_gpus=1)
 
 
+@pytest.mark.deep
 def test_compiled_attention_gives_the_same(folders: dict[str, Path]) -> None:
     requests = requests_of(40)
     plain = run(engine(folders["grouped, tied"], engine__max_sequences=24).generate(requests, 1.0))

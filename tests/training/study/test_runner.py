@@ -155,6 +155,7 @@ def test_a_machine_on_which_every_run_fails_loses_no_more_of_them(write, tmp_pat
     assert len(runner.runs) == 1
 
 
+@pytest.mark.deep
 def test_no_run_begins_that_would_likely_not_end_in_time(write, tmp_path):
     file = write("[0, 1, 2]")
     toy_runner(file, tmp_path, []).run()

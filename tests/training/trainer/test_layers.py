@@ -48,6 +48,7 @@ def test_compiled_layers_give_the_same(toy_model: Path, is_lean: bool) -> None:
     assert list(quick.state_dict()) == list(plain.state_dict())
 
 
+@pytest.mark.deep
 def test_compiled_layers_do_not_compile_again_for_another_shape(toy_model: Path) -> None:
     networks = networks_with(toy_model)
     compile_layers(networks, "cpu")

@@ -54,11 +54,11 @@ def is_edge(ladder: Sequence[str], one: str, least: str) -> bool:
 
 
 def is_asked(who: str, least: str) -> bool:
-    """Whether this person is asked for what `least` may: in the short form an owner, who is an admin, only where more
-    than a viewer is needed, and of the roles those of an edge.
+    """Whether this person is asked for what `least` may: in the short form an owner, who is an admin, only where an
+    admin is needed, and of the roles those of an edge.
     """
     if who == OWNER:
-        return IS_DEEP or least != ROLES[0]
+        return IS_DEEP or least == ROLES[-1]
     return who not in ROLES or is_edge(ROLES, who, least)
 
 
