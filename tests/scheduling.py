@@ -6,14 +6,12 @@ everything else meanwhile.
 """
 
 import ast
-import os
 import re
 from functools import cache
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
 from stack.environment import ROOT
 
@@ -23,9 +21,6 @@ STACKS = ("stack", "stack_with_model")  # fixtures
 MARKED = re.compile(rf"\bmark\.({'|'.join(MARKS)})\b")
 UNIT = "what fills the machine"
 FORKS = "what forks ranks"
-ENOUGH = (
-    2  # tests that a process has left when it is given more: it looks at the next one before this one ends
-)
 # They stop the stack that the others of the unit share.
 LAST = ("test_killed_supervisor_leaves_nothing_and_the_next_one_starts", "test_sigterm_stops_every_child")
 
@@ -84,11 +79,7 @@ def turn(test: str) -> tuple[int, int]:
 
 
 class InUnits(LoadScopeScheduling):
-    """Hands out units in the order of their tests.
-
-    Whoever has done the one that fills the machine, which waits for programs that it has started, gets no other: from
-    then on there is a process for each core, and more of them only take each other's caches.
-    """
+    """Hands out units in the order of their tests."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
@@ -98,11 +89,3 @@ class InUnits(LoadScopeScheduling):
         if fills_the_machine(nodeid):
             return UNIT
         return FORKS if forks_ranks(file_of(nodeid)) else file_of(nodeid)
-
-    def _reschedule(self, node: WorkerController) -> None:
-        work = self.assigned_work[node]
-        is_done = UNIT in work and self._pending_of(work) <= ENOUGH
-        if is_done and len(self.nodes) > len(os.sched_getaffinity(0)) and not node.shutting_down:
-            node.shutdown()  # after what it has
-        else:
-            super()._reschedule(node)

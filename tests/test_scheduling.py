@@ -1,12 +1,8 @@
 """What fills the machine is in one unit, whoever marks a new test."""
 
-import os
-from types import SimpleNamespace
-
 import pytest
 
-from stack.environment import ROOT
-from tests.scheduling import MARKS, STACKS, InUnits, fills_the_machine, turn
+from tests.scheduling import MARKS, STACKS, fills_the_machine, turn
 
 
 def needs_it_whole(item):
@@ -45,46 +41,3 @@ def test_the_machine_first_and_browsers_last():
     ]  # fmt: skip
 
     assert sorted(tests, key=turn) == tests[::-1]
-
-
-class Node:
-    """A process of pytest-xdist, which does at once what it is given but for the last test."""
-
-    def __init__(self) -> None:
-        self.config = None
-        self.gateway = SimpleNamespace(id="gw0")
-        self.given: list[int] = []
-        self.shutting_down = False
-
-    def send_runtest_some(self, indices: list[int]) -> None:
-        self.given += indices
-
-    def shutdown(self) -> None:
-        self.shutting_down = True
-
-
-@pytest.mark.parametrize(("cores", "ends"), [(1, True), (2, False)])
-def test_beyond_a_process_a_core_the_one_that_filled_the_machine_ends_with_that(
-    request, monkeypatch, cores, ends
-):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    of_the_unit = [f"tests/worker/test_ray_jobs.py::test_real_ray_runs_a_job_once[{i}]" for i in range(4)]
-    others = [f"tests/scaling/{file.name}::test_a" for file in (ROOT / "tests" / "scaling").glob("test_*.py")]
-    nodes = Node(), Node()
-    scheduling = InUnits(
-        SimpleNamespace(option=SimpleNamespace(tx=["2*popen"]), getvalue=lambda _: ["2*popen"])
-    )
-    for node in nodes:
-        scheduling.add_node(node)
-        scheduling.add_node_collection(node, of_the_unit + others)
-    scheduling.schedule()
-    assert nodes[0].given == [0, 1, 2, 3]
-
-    for index in (0, 1):
-        scheduling.mark_test_complete(nodes[0], index)
-
-    assert nodes[0].shutting_down == ends
-    assert (nodes[0].given == [0, 1, 2, 3]) == ends
-    while nodes[1].given:
-        scheduling.mark_test_complete(nodes[1], nodes[1].given.pop(0))
-    assert nodes[1].shutting_down and not scheduling.workqueue
