@@ -33,9 +33,8 @@ demo: setup
 up: setup
 	@exec $(VENV_PYTHON) manage.py up $(ARGS)
 
-# Side by side, but for a single test: one more than there are cores, since a test waits a third of its time for programs
-# that it has started. tests/scheduling.py says what never runs twice at a time.
-SIDE_BY_SIDE := -n $(shell expr $$(nproc) + 1) --maxprocesses 5 --dist loadfile
+# Side by side, but for a single test: one for each core. tests/scheduling.py says what never runs twice at a time.
+SIDE_BY_SIDE := -n $(shell nproc) --maxprocesses 5 --dist loadfile
 test: setup
 	@exec $(VENV_PYTHON) -m pytest $(if $(findstring ::,$(ARGS)),,$(SIDE_BY_SIDE)) $(ARGS)
 
