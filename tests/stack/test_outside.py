@@ -15,7 +15,7 @@ import pytest
 from stack import environment, outside
 from stack.parts import redis_answers, redis_command, redis_url
 from stack.ports import free_port
-from tests.databases import database_url
+from tests.databases import database_url, dropped
 from tests.waiting import wait_until
 
 
@@ -26,8 +26,8 @@ def database(request: pytest.FixtureRequest) -> Iterator[str]:
     with psycopg.connect(database_url("postgres"), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name}")
         connection.execute(f"CREATE DATABASE {name} {getattr(request, 'param', '')}")
-        yield database_url(name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with dropped(name) as [url]:
+        yield url
 
 
 def test_a_database_that_can_be_used(database: str) -> None:

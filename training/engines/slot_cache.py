@@ -39,10 +39,10 @@ class SlotCache:
         self._columns = self._all_rows[:0]
 
     @staticmethod
-    def row_bytes(config: Any, columns: int, dtype: torch.dtype) -> int:
-        """Memory of one sequence."""
+    def row_bytes(config: Any, columns: int, dtype: torch.dtype, devices: int = 1) -> int:
+        """Memory of one sequence on each of an engine's devices, of which each has one head or more."""
         heads, key, value = _kept(config)
-        return config.num_hidden_layers * heads * (key + value) * columns * dtype.itemsize
+        return config.num_hidden_layers * -(-heads // devices) * (key + value) * columns * dtype.itemsize
 
     def prefill(self, rows: slice, width: int, source: Tensor | None = None) -> None:
         """The next pass fills columns 0 ... width - 1 of `rows`; row i gets what the pass computes in row source[i]."""

@@ -379,7 +379,7 @@ def _check_room(recipe: Recipe, folder: Path) -> None:
     devices = max(1, recipe.resources.gpus_per_generator)
     dtype = getattr(torch, recipe.precision.generator)
     weights = (parameter_count(folder) or 0) * dtype.itemsize // devices
-    token_bytes = -(-SlotCache.row_bytes(config, 1, dtype) // devices)
+    token_bytes = SlotCache.row_bytes(config, 1, dtype, devices)
     refuse_too_small(kv_room(recipe, device_of(recipe), weights), recipe, token_bytes)
 
 

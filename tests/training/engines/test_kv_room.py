@@ -2,8 +2,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import DeepseekV3Config, Qwen3Config
 
-from training.engines.slot_cache import Room, kv_room, refuse_too_small
+from training.engines.slot_cache import Room, SlotCache, kv_room, refuse_too_small
 from training.engines.vllm_engine import _check_room, _engine_args
 from training.recipe import Recipe, apply_overrides, load_recipe
 
@@ -88,3 +90,16 @@ def test_vllm_is_not_started_for_too_small_a_cache(toy_model: Path) -> None:
         _check_room(made, toy_model)
     _check_room(recipe(**settings | {"engine.kv_cache_mib": 4}), toy_model)
     assert kv_room(made, "cpu").bytes == 3 << 20
+
+
+@pytest.mark.parametrize(("devices", "heads"), [(1, 8), (4, 2), (16, 1)])
+def test_each_device_of_an_engine_has_one_head_or_more(devices: int, heads: int) -> None:
+    config = Qwen3Config(num_hidden_layers=3, num_key_value_heads=8, head_dim=16)
+
+    assert SlotCache.row_bytes(config, 5, torch.bfloat16, devices) == 3 * heads * (16 + 16) * 5 * 2
+
+
+def test_each_device_has_all_that_latent_attention_keeps() -> None:
+    config = DeepseekV3Config(num_hidden_layers=3, kv_lora_rank=512, qk_rope_head_dim=64)
+
+    assert SlotCache.row_bytes(config, 5, torch.bfloat16, 8) == 3 * (512 + 64) * 5 * 2
