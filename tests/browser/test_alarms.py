@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_run_page import open_run
@@ -17,6 +18,7 @@ def report(run, rates, *, first=31) -> None:
     judge_run(run.pk)
 
 
+@pytest.mark.deep
 def test_an_alarm_arrives_by_itself_leads_to_its_panel_and_is_over_by_itself(page: Page, make_run):
     run = make_run(30)
     open_run(page, run)

@@ -111,6 +111,7 @@ def test_recipes_are_compared_with_their_seeds(page, three_recipes, published_cu
     look(page, "compare-recipes")
 
 
+@pytest.mark.deep
 def test_the_leaderboard_leads_to_its_evidence(page, three_recipes, make_run, published_curves):
     make_run(10, to=0.6, recipe="tiny-loo-fp32", seed=7)
     page.goto("/leaderboard")

@@ -58,6 +58,7 @@ def traces(page: Page, chart: str = "chart") -> dict[str, int]:
     )
 
 
+@pytest.mark.deep
 def test_the_whole_story(new_page, user, grace, half_run):
     ada, colleague = new_page(signed_in=user), new_page(signed_in=grace)
     colleague.watch.expect("422")  # the browser's console notes the verdict without its reason

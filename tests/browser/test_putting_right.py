@@ -10,6 +10,7 @@ from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Run
 
 
+@pytest.mark.deep
 def test_metrics_are_shown_before_they_are_saved_and_a_deleted_run_comes_back(page, user, project):
     run = tracked_run(user=user, project=project, name="elsewhere", task="math")
     ingest.store_records(run, [reported(i, "val/accuracy") for i in range(8)])

@@ -167,6 +167,7 @@ def test_two_tabs_keep_both_texts(page, user, project):
     look(page, "report-history")
 
 
+@pytest.mark.deep
 def test_decisions_from_the_run_to_the_log(page, user, project, make_run):
     run, other = make_run(16, name="ScaleRL"), make_run(12, to=6.0, a=0.7, seed=1, name="Wide")
     page.goto("/decisions")

@@ -93,6 +93,7 @@ def test_a_budget_is_extended_on_the_page(page: Page, make_run) -> None:
     assert Run.objects.get().budget_hours == 32.0
 
 
+@pytest.mark.deep
 def test_a_queued_run_has_a_priority_and_a_draft_is_deleted(page: Page, make_run, project, user) -> None:
     places.set_queue(project, most_at_work=1, quota_hours=100.0, user=user)
     make_run(5)

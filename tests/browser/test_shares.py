@@ -13,6 +13,7 @@ from tests.browser.test_run_page import open_run
 from webapp.reporting.shares.models import Share
 
 
+@pytest.mark.deep
 def test_a_chart_is_shared_as_it_is_seen_framed_and_closed(page, new_page, make_run):
     run = make_run(30, name="ScaleRL, seed 0")
     open_run(page, run, "?cutoff=4")

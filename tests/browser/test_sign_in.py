@@ -183,6 +183,7 @@ def test_signed_in_on_two_devices(new_page, user):
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+@pytest.mark.deep
 def test_a_forgotten_password(new_page, user):
     from webapp.identity.signin.passwords import link_path
 

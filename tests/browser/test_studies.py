@@ -157,6 +157,7 @@ def test_an_axis_is_drawn_against_its_values(page, user, project, model_folder):
     ]
 
 
+@pytest.mark.deep
 def test_the_planner_answers_what_is_asked(page, make_run):
     page.watch.expect("422")
     page.set_default_timeout(30_000)  # the first answer draws curves of every run

@@ -131,6 +131,7 @@ def test_every_record_of_the_journal_is_stored_once(api, trained, stack_with_mod
     assert stored == written
 
 
+@pytest.mark.deep
 def test_a_checkpoint_is_measured_by_a_job_of_its_own(api, trained):
     path, asks = f"runs/{trained['id']}/evaluations", {"task": "arithmetic", "options": STORY_TASK}
     asked = api.post(path, json=asks | {"k": 2})

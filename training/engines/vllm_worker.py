@@ -6,7 +6,9 @@ import time
 from typing import Any
 
 import torch
+import torch._dynamo.config
 from torch import Tensor
+from vllm.platforms import current_platform
 
 from training.addresses import Group
 from training.broadcast import Plan
@@ -34,7 +36,16 @@ def die_with_parent() -> None:
     threading.Thread(target=watch, name="die-with-parent", daemon=True).start()
 
 
-die_with_parent()  # at import: the worker imports this before it loads the model
+def compile_nothing_on_cpu() -> None:
+    """The layers are not compiled there anyway; for a count of log-probabilities, the first engine of a machine would
+    wait for g++."""
+    if current_platform.is_cpu():
+        torch._dynamo.config.disable = True
+
+
+# At import: the worker imports this before it loads the model.
+die_with_parent()
+compile_nothing_on_cpu()
 
 
 class WeightsInFlight:
