@@ -174,6 +174,7 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float, traced: int | None = No
     tokens = cache // kv_token_bytes(recipe, shape)
     ranks = resources.num_trainers
     there = min(ranks, GPUS_A_NODE)
+    shares = there / resources.ranks_of_a_copy  # of all weights, in a machine
     arriving = whole if recipe.broadcasts_weights else 0
     has_room = gpu_bytes - weights - ENGINE_SPARE - cache > arriving + ARRIVING_SPARE
     unit = 4 * max(shape.layer_parameters, shape.embedding)
@@ -187,8 +188,8 @@ def need(recipe: Recipe, shape: Shape, gpu_bytes: float, traced: int | None = No
         kv_sequences=tokens // recipe.rollout.max_sequence_tokens,
         arriving=arriving,
         host_parts=_host_parts(recipe, trainer, weights + cache * (recipe.engine.type == "vllm")),
-        host_loading=int(LOADING_UNITS * unit) * there + offloaded * there // ranks,
-        host_checkpoint=(12 * trained + offloaded) * there // ranks,
+        host_loading=int(LOADING_UNITS * unit) * there + int(offloaded * shares),
+        host_checkpoint=int((12 * trained + offloaded) * shares),
         host_arriving=0 if has_room else arriving * min(resources.generator_gpus, GPUS_A_NODE),
         shared_memory=0 if recipe.broadcasts_weights else 2 * whole,
     )
@@ -259,7 +260,7 @@ def tokens_of_a_rank(recipe: Recipe, length: int) -> int:
 
 def _state_bytes(recipe: Recipe, shape: Shape) -> int:
     """What a rank holds of weights, gradients and moments. Embeddings and head are not divided by columns."""
-    ranks, tensor = recipe.resources.num_trainers, recipe.resources.trainer_tensor_parallel
+    ranks, tensor = recipe.resources.ranks_of_a_copy, recipe.resources.trainer_tensor_parallel
     trained = shape.trained(recipe.trainer.lora_rank)
     adam = ADAM_BYTES - MOMENTS_BYTES * recipe.optimizer.offload_moments
     copies = int(recipe.trainer.lora_rank is not None) + int(recipe.loss.kl_coef > 0)

@@ -139,7 +139,8 @@ def test_a_trace_counts_the_tensors_that_real_passes_hold(tmp_path: Path) -> Non
 
 
 def divided(**degrees: int) -> dict[str, int]:
-    return {f"resources.trainer_{name}_parallel": degree for name, degree in degrees.items()}
+    names = {name: name if name == "replicas" else f"{name}_parallel" for name in degrees}
+    return {f"resources.trainer_{names[name]}": degree for name, degree in degrees.items()}
 
 
 @pytest.mark.deep
@@ -147,6 +148,8 @@ def divided(**degrees: int) -> dict[str, int]:
     ("name", "degrees", "is_recomputed"),
     [
         ("dense-8b", {"tensor": 2}, True),
+        ("dense-8b", {"replicas": 2}, True),
+        ("moe-30b-a3b", {"replicas": 2, "expert": 4}, True),
         pytest.param("dense-8b", {"tensor": 4}, False, marks=pytest.mark.deep),
         pytest.param("dense-8b", {"context": 4}, True, marks=pytest.mark.deep),
         pytest.param("dense-8b", {"tensor": 2, "context": 2}, False, marks=pytest.mark.deep),

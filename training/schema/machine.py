@@ -136,6 +136,11 @@ class Resources(Section):
         default=None,
         description="Trainer ranks; open: one for each GPU, or one. FSDP2 divides the weights over them.",
     )
+    trainer_replicas: Positive = Field(
+        default=1,
+        description="Groups of trainer ranks, such as one a machine, each of which divides the weights among its own "
+        "(HSDP): only gradients travel between groups.",
+    )
     trainer_tensor_parallel: Positive = Field(
         default=1,
         description="Trainer ranks that have the same tokens and a part of each layer; divides the heads of keys.",
@@ -172,6 +177,11 @@ class Resources(Section):
     def num_trainers(self) -> int:
         """Ranks."""
         return self.trainers or self.trainer_gpus or 1
+
+    @property
+    def ranks_of_a_copy(self) -> int:
+        """Trainer ranks that divide the weights."""
+        return self.num_trainers // self.trainer_replicas
 
     @property
     def ranks_of_a_row(self) -> int:
@@ -230,6 +240,12 @@ class Resources(Section):
             )
         if count % experts:
             raise ValueError(f"trainer_expert_parallel ({experts}) must divide the trainer ranks ({count})")
+        for name, together in (("tensor", tensor), ("expert", experts)):
+            if count % (self.trainer_replicas * together):
+                raise ValueError(
+                    f"trainer_replicas ({self.trainer_replicas}) times trainer_{name}_parallel ({together}) must "
+                    f"divide the trainer ranks ({count})"
+                )
         if experts > 1 and experts % tensor:
             raise ValueError(
                 f"trainer_expert_parallel ({experts}) must be a multiple of trainer_tensor_parallel ({tensor})"

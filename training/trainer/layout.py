@@ -3,7 +3,8 @@
 Ranks that lie next to each other share the most. `tensor` of them have the same tokens, and each a part of every linear
 layer of the decoder's layers, and of the positions that pass through the head. `context` such groups have the same rows
 and each a part of their tokens (`sequences`). What is left has rows of its own. FSDP2 splits what then is alike on all
-ranks once more. The experts of a layer are divided over `expert` neighbours, which send each other their tokens.
+ranks of a replica once more, and adds up gradients over the replicas (HSDP). The experts of a layer are divided over
+`expert` neighbours, which send each other their tokens.
 """
 
 import logging
@@ -51,17 +52,15 @@ class Layout:
         if not ranks.are_many:
             return
         world = init_device_mesh(device, (ranks.count,), mesh_dim_names=("ranks",))
-        dense = world._unflatten(0, (ranks.count // tensor, tensor), ("shard", "tensor"))
-        self.shards = dense["shard"]
-        self.tensor = dense["tensor"] if tensor > 1 else None
+        self.shards, columns = _meshes(world, resources.trainer_replicas, tensor, "tensor")
+        self.tensor = columns if tensor > 1 else None
         if context > 1:
             parts = world._unflatten(0, (self.count, context, tensor), ("data", "context", "columns"))
             self.context = parts["context"]
         if same_rows > 1:
             self.rows = world._unflatten(0, (self.count, same_rows), ("batch", "rows"))["rows"]
         if experts > 1:
-            sparse = world._unflatten(0, (ranks.count // experts, experts), ("expert_shard", "expert"))
-            self.experts, self.expert_shards = sparse["expert"], sparse["expert_shard"]
+            self.expert_shards, self.experts = _meshes(world, resources.trainer_replicas, experts, "expert")
 
     # -- tokens ----------------------------------------------------------------------------------------------
 
@@ -99,7 +98,9 @@ class Layout:
 
     def expert_dimension(self, parameter: torch.nn.Parameter) -> Shard:
         """Along which FSDP2 splits the parameters of experts: [experts, ...], of which a rank may have too few."""
-        ranks = self.experts.size() * self.expert_shards.size() if self.experts and self.expert_shards else 1
+        ranks = (
+            self.experts.size() * self.expert_shards.size(-1) if self.experts and self.expert_shards else 1
+        )
         return Shard(0 if len(parameter) % ranks == 0 else 1)
 
     def divide(self, module: torch.nn.Module, config: PretrainedConfig) -> list[torch.nn.Module]:
@@ -122,6 +123,15 @@ class Layout:
             sums = _divide_linear(module, self.tensor, parts)
             _replicate_others(module, self.tensor, sums)
         return experts
+
+
+def _meshes(world: DeviceMesh, replicas: int, size: int, name: str) -> tuple[DeviceMesh, DeviceMesh]:
+    """FSDP2's, which takes two dimensions as replicas and shards, and that of `size` neighbours."""
+    shards = world.size() // replicas // size
+    sizes, names = (replicas, shards, size), (f"{name}_replica", f"{name}_shard", name)
+    first = int(replicas == 1)
+    mesh = world._unflatten(0, sizes[first:], names[first:])
+    return mesh[names[first:-1]], mesh[name]
 
 
 def _plan(config: PretrainedConfig, name: str) -> dict[str, str]:

@@ -37,6 +37,7 @@ SIZE = {
     "max_position_embeddings": LESSONS.context,
 }
 SMALL_PASSES = {"trainer.micro_batch_tokens": 20, "trainer.head_chunk_tokens": 3}
+TWO_REPLICAS = {"resources.trainer_replicas": 2}
 EVERYTHING = {**PPO, "critic.trunk": "separate", "loss.kl_coef": 0.1, "loss.entropy_coef": 0.01}
 
 
@@ -48,6 +49,7 @@ def layout(ranks: int, **degrees: int) -> dict[str, Any]:
 # Case -> (model, ranks and how they divide it, settings of all, one rank alone among them).
 ALL_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "packed": ("dense", layout(2), {"trainer.packed": "always", **SMALL_PASSES}),
+    "replicas": ("tied", layout(2) | TWO_REPLICAS, {}),
     "tensor": ("dense", layout(2, tensor=2), {}),
     "tensor, recomputed": (
         "tied",
@@ -58,6 +60,13 @@ ALL_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "context": ("dense", layout(2, context=2), SMALL_PASSES),
     "context, critic": ("dense", layout(2, context=2), EVERYTHING),
     "expert": ("mixture", layout(2, expert=2), SMALL_PASSES),
+    "replicas and shards": ("dense", layout(4) | TWO_REPLICAS, SMALL_PASSES | EVERYTHING),
+    "replicas and tensor": (
+        "dense",
+        layout(4, tensor=2) | TWO_REPLICAS,
+        {"trainer.activation_checkpointing": True},
+    ),
+    "replicas and expert": ("mixture", layout(4, expert=2) | TWO_REPLICAS, SMALL_PASSES),
     "tensor and shards": ("dense", layout(4, tensor=2), SMALL_PASSES),
     "context and shards": ("tied", layout(4, context=2), SMALL_PASSES),
     "expert and shards": ("mixture", layout(4, expert=2), {"trainer.activation_checkpointing": True}),
@@ -67,6 +76,7 @@ ALL_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 SHORT = (
     "packed",
+    "replicas",
     "tensor, recomputed",
     "context",
     "expert",
@@ -229,6 +239,14 @@ def test_weights_sent_and_exported_are_those_of_one(
             r"trainer_context_parallel \(4\) must divide the trainer ranks \(4\)",
         ),
         (layout(4, expert=3), r"trainer_expert_parallel \(3\) must divide the trainer ranks \(4\)"),
+        (
+            layout(4, tensor=2) | {"resources.trainer_replicas": 4},
+            r"trainer_replicas \(4\) times trainer_tensor_parallel \(2\) must divide the trainer ranks \(4\)",
+        ),
+        (
+            layout(6, expert=3) | {"resources.trainer_replicas": 3},
+            r"trainer_replicas \(3\) times trainer_expert_parallel \(3\) must divide the trainer ranks \(6\)",
+        ),
         (layout(6, tensor=2, expert=3), r"trainer_expert_parallel \(3\) must be a multiple of .* \(2\)"),
         (
             layout(2, context=2) | {"trainer.packed": "never"},
