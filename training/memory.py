@@ -228,10 +228,9 @@ def trainer_bytes(recipe: Recipe, shape: Shape, length: int | None = None) -> in
     )  # then weights of norms are float32, and autocast keeps copies of the others
     width = (4 * shape.mlp + 7 * shape.queries + 3 * shape.keys) // tensor
     width += (8 + 3 * is_alone + 2 * shape.copies) * shape.hidden
-    if recipe.trainer.activation_checkpointing:
-        inputs = shape.layers * tokens * low * shape.hidden
-    else:
-        inputs = shape.layers * low * (tokens * width + is_alone * shape.layer_parameters)
+    recomputed = max(0, shape.layers - recipe.trainer.kept_layers) * recipe.trainer.activation_checkpointing
+    inputs = recomputed * tokens * low * shape.hidden
+    inputs += (shape.layers - recomputed) * low * (tokens * width + is_alone * shape.layer_parameters)
     at_head = sum(gathered) + inputs + head + 16 * min(chunk, tokens // tensor) * shape.vocabulary
     at_head += 9 * tokens * shape.hidden * low
     working = width + (2 + 2 * shape.copies) * shape.hidden + 4 * sent

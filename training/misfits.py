@@ -233,7 +233,12 @@ def _smaller_cache(recipe: Recipe, shape: Shape, room: float) -> tuple[str, dict
 def _shorter(recipe: Recipe, shape: Shape, room: float) -> str:
     length = recipe.rollout.max_sequence_tokens
     while length := length // 2:
-        lean = {"activation_checkpointing": True, "micro_batch_tokens": length, "head_chunk_tokens": 1024}
+        lean = {
+            "activation_checkpointing": True,
+            "kept_layers": 0,
+            "micro_batch_tokens": length,
+            "head_chunk_tokens": 1024,
+        }
         changed = recipe.model_copy(update={"trainer": recipe.trainer.model_copy(update=lean)})
         if occupied(trainer_bytes(changed, shape, length)) <= room:
             return f"sequences of {length:,} tokens would"
@@ -257,6 +262,7 @@ def _in_place(recipe: Recipe) -> Iterator[tuple[dict[str, Any], Recipe]]:
     made: dict[str, Any] = {}
     for name, value in (
         ("activation_checkpointing", True),
+        ("kept_layers", 0),
         ("micro_batch_tokens", min(length, trainer.micro_batch_tokens)),
         ("head_chunk_tokens", min(1024, trainer.head_chunk_tokens)),
     ):

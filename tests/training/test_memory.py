@@ -104,7 +104,17 @@ def test_the_estimate_is_close_to_whole_models_traced(case: tuple[str, int, int,
 )
 def test_the_estimate_is_close_to_two_layers_traced_now(name: str, ranks: int, is_recomputed: bool) -> None:
     recipe = recipe_of(ranks, 8_192, 4_096, is_recomputed)
+    assert_traced(recipe, name)
 
+
+def test_a_kept_layer_is_in_estimate_and_trace() -> None:
+    lean, kept = (recipe_of(8, 8_192, **{"trainer.kept_layers": count}) for count in (0, 1))
+    assert_traced(kept, "dense-8b")
+    assert trainer_bytes(kept, shape("dense-8b")) - trainer_bytes(lean, shape("dense-8b")) > GIB
+
+
+def assert_traced(recipe: Recipe, name: str) -> None:
+    """With two layers, within 4 %."""
     traced = trace_peak(recipe, SHAPES / f"{name}.json", layers_kept=2)
 
     assert trainer_bytes(recipe, dataclasses.replace(shape(name), layers=2)) == pytest.approx(

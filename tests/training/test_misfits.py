@@ -93,6 +93,11 @@ def test_the_paper_s_layout_fits_and_half_the_room_does_not() -> None:
             "trainer.activation_checkpointing true would take 32.2 GiB",
         ),
         (
+            {"trainer.kept_layers": 40},
+            "resources.trainer_gpus",
+            "a trainer rank needs 169.4 GiB of a GPU with 80 GiB (resources.gpu_gib); trainer.kept_layers 0 would",
+        ),
+        (
             {"resources.gpu_gib": 6},
             "engine.gpu_memory_utilization",
             "each engine's GPU has 0.0 GiB for its KV cache beside 15.3 GiB of weights: 0 tokens, less",

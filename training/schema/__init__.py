@@ -165,6 +165,10 @@ class Recipe(Section):
                 "trainer.lora_rank adapts the policy alone: a recipe with a critic trains all weights",
             ),
             (
+                self.trainer.kept_layers > 0 and not self.trainer.activation_checkpointing,
+                "trainer.kept_layers are those that trainer.activation_checkpointing leaves: it must be true",
+            ),
+            (
                 self.resources.trainer_context_parallel > 1 and self.trainer.packed == "never",
                 "resources.trainer_context_parallel divides packed sequences: trainer.packed must not be never",
             ),

@@ -103,6 +103,10 @@ class Trainer(Section):
         description="Keep only each layer's input and compute the layer again in the backward pass: less memory, "
         "a third more work.",
     )
+    kept_layers: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="Last layers that activation_checkpointing leaves as they are: as many as the memory has room for.",
+    )
     compile: bool = Field(
         default=False, description="torch.compile the layers: a slow first step, faster ones after it."
     )

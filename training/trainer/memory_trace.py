@@ -140,7 +140,7 @@ def _sharded(recipe: Recipe, config: Any, layout: Layout, *, with_critic: bool) 
     if _can_be_packed(policy):
         sequences.install(networks.transformers())
     if recipe.trainer.activation_checkpointing:
-        network.recompute_layers(networks)
+        network.recompute_layers(networks, recipe.trainer.kept_layers)
     if layout.shards is not None:
         network.shard(networks, layout, DTYPES[recipe.precision.trainer])
     return networks

@@ -20,6 +20,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -205,14 +206,16 @@ class Critic(torch.nn.Module):
 def compile_layers(networks: Networks, device: str, backend: str = "inductor") -> None:
     """torch.compile each layer, once for any batch and length. CompileError without a C++ compiler on a CPU."""
     check_compiler("trainer.compile", device)
-    for layer in _layers(networks):
+    for layer in chain.from_iterable(_layers(networks)):
         layer.forward = torch.compile(layer.forward, dynamic=True, backend=backend)
 
 
-def recompute_layers(networks: Networks) -> None:
-    """Keep each layer's input only; the backward pass computes the rest of it again."""
-    for layer in _layers(networks):
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+def recompute_layers(networks: Networks, kept: int = 0) -> None:
+    """Keep each layer's input only; the backward pass computes the rest of it again. The last `kept` layers of each
+    network, which it comes to first, stay as they are."""
+    for layers in _layers(networks):
+        for layer in layers[: max(0, len(layers) - kept)]:
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
 
 
 def shard(
@@ -266,8 +269,9 @@ def release(networks: Networks) -> None:
 
 
 def _layers(networks: Networks) -> Iterator[Any]:
+    """Of each network, in their order."""
     for model in networks.transformers():
-        yield from _layers_of(model.get_decoder() if model is networks.policy else model)
+        yield _layers_of(model.get_decoder() if model is networks.policy else model)
 
 
 def _layers_of(decoder: Any) -> Any:

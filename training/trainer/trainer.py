@@ -101,7 +101,7 @@ class Trainer:
         if settings.compile:
             network.compile_layers(networks, self._device)
         if settings.activation_checkpointing:
-            network.recompute_layers(networks)
+            network.recompute_layers(networks, settings.kept_layers)
         if self._ranks.are_many:
             fill = Filling(networks, folder, self._device) if is_by_layer else None
             network.shard(networks, self._layout, DTYPES[self._recipe.precision.trainer], fill)

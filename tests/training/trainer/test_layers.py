@@ -36,6 +36,19 @@ def test_recomputed_layers_give_the_same_and_keep_less(toy_model: Path, precisio
     assert list(lean.state_dict()) == names
 
 
+def test_kept_layers_are_the_last_ones(mixture: Path) -> None:
+    plain, *lean = (networks_with(mixture, **PPO) for _ in range(4))
+    for kept, networks in enumerate(lean):
+        recompute_layers(networks, kept)
+    gradients = [loss_and_gradients(networks) for networks in (plain, lean[1])]
+
+    held = [kept_bytes(networks) for networks in (*lean, plain)]
+
+    assert held[0] < held[1] < held[2] == held[3]
+    assert ["forward" in vars(layer) for layer in lean[1].policy.get_decoder().layers] == [True, False]
+    torch.testing.assert_close(*gradients, atol=0, rtol=0)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("is_lean", [False, True])
 def test_compiled_layers_give_the_same(toy_model: Path, is_lean: bool) -> None:

@@ -43,7 +43,7 @@ EVERYTHING = {
 CASES: dict[str, dict[str, Any]] = {
     "cispo": {},
     "everything": EVERYTHING,
-    "mixture of experts": {"trainer.activation_checkpointing": True},
+    "mixture of experts": {"trainer.activation_checkpointing": True, "trainer.kept_layers": 1},
     "moments on the host": {"optimizer.offload_moments": True},
 }
 if IS_DEEP:
