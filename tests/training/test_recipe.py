@@ -112,7 +112,10 @@ CONTRADICTIONS = [
     ({"reward": {"correct": -1.0}}, "correct must be above incorrect"),
     ({"rollout.generations_per_prompt": 1}, "greater than or equal to 2"),
     ({"resources": {"generator_gpus": 4, "generators": 2}}, "resources.generators must be 4"),
-    ({"trainer.kept_layers": 1}, "trainer.kept_layers are those that trainer.activation_checkpointing leaves"),
+    (
+        {"trainer.kept_layers": 1},
+        "trainer.kept_layers are those that trainer.activation_checkpointing leaves",
+    ),
 ]
 
 
