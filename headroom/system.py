@@ -75,7 +75,7 @@ class Machine:
         memory = self._psutil.virtual_memory()
         used, total = memory.total - memory.available, memory.total
         with suppress(OSError, ValueError):
-            limit = int((CGROUP / "memory.max").read_text())
+            limit = _container_bytes()
             cached = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
             own = int((CGROUP / "memory.current").read_text()) - int(cached.get("inactive_file", 0))
             used, total = max((used, total), (own, limit), key=lambda pair: pair[0] / pair[1])
@@ -149,8 +149,13 @@ def machine_bytes() -> int | None:
         return None
     total: int = psutil.virtual_memory().total
     with suppress(OSError, ValueError):
-        total = min(total, int((CGROUP / "memory.max").read_text()))
+        total = min(total, _container_bytes())
     return total
+
+
+def _container_bytes() -> int:
+    """Memory that this container may take. OSError or ValueError where it is all that there is."""
+    return int((CGROUP / "memory.max").read_text())
 
 
 def _busy(nvml: Any, handle: Any) -> dict[str, float]:
