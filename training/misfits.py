@@ -14,6 +14,8 @@ from training.schema import Recipe
 
 MIB = 1 << 20
 MOST_GPUS = 1024  # that are proposed
+# With which a trainer's layers take the least memory.
+LEAN = {"activation_checkpointing": True, "kept_layers": 0}
 
 
 @dataclass(frozen=True)
@@ -233,12 +235,7 @@ def _smaller_cache(recipe: Recipe, shape: Shape, room: float) -> tuple[str, dict
 def _shorter(recipe: Recipe, shape: Shape, room: float) -> str:
     length = recipe.rollout.max_sequence_tokens
     while length := length // 2:
-        lean = {
-            "activation_checkpointing": True,
-            "kept_layers": 0,
-            "micro_batch_tokens": length,
-            "head_chunk_tokens": 1024,
-        }
+        lean = LEAN | {"micro_batch_tokens": length, "head_chunk_tokens": 1024}
         changed = recipe.model_copy(update={"trainer": recipe.trainer.model_copy(update=lean)})
         if occupied(trainer_bytes(changed, shape, length)) <= room:
             return f"sequences of {length:,} tokens would"
@@ -261,8 +258,7 @@ def _in_place(recipe: Recipe) -> Iterator[tuple[dict[str, Any], Recipe]]:
     trainer, length = recipe.trainer, recipe.rollout.max_sequence_tokens
     made: dict[str, Any] = {}
     for name, value in (
-        ("activation_checkpointing", True),
-        ("kept_layers", 0),
+        *LEAN.items(),
         ("micro_batch_tokens", min(length, trainer.micro_batch_tokens)),
         ("head_chunk_tokens", min(1024, trainer.head_chunk_tokens)),
     ):
