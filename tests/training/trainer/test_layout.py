@@ -66,6 +66,7 @@ ALL_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         layout(4, tensor=2) | TWO_REPLICAS,
         {"trainer.activation_checkpointing": True},
     ),
+    "replicas and context": ("dense", layout(4, context=2) | TWO_REPLICAS, SMALL_PASSES),
     "replicas and expert": ("mixture", layout(4, expert=2) | TWO_REPLICAS, SMALL_PASSES),
     "tensor and shards": ("dense", layout(4, tensor=2), SMALL_PASSES),
     "context and shards": ("tied", layout(4, context=2), SMALL_PASSES),
