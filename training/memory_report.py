@@ -6,6 +6,7 @@ from typing import Any
 from training import memory
 from training.memory import CONTEXT, GAPS, GIB, GPUS_A_NODE, Need, Shape, gib, occupied, trainer_bytes
 from training.misfits import Misfit, layout_misfits, misfits
+from training.models import check_trainable
 from training.recipe import blame_field, memory_here
 from training.schema import Recipe
 
@@ -104,6 +105,7 @@ def report(recipe: Recipe, *, is_traced: bool) -> Report:
     """RecipeError (model) where its sizes are not known. The trace takes about a second for each layer."""
     with blame_field("model", memory.ModelError, memory.Unknown):
         file = memory.shape_file(recipe.model)
+        check_trainable(file)
         shape = Shape.of(file)
     traced = None
     if is_traced and not any(layout_misfits(recipe, shape)):

@@ -115,26 +115,22 @@ def families() -> frozenset[str]:
     return frozenset(FAMILIES.read_text().split())
 
 
-def _refuse_other_head(folder: Path) -> None:
-    """The trainer's logits are the head's weight times the last hidden state."""
-    config = read_json(folder / "config.json")
+def check_trainable(config_file: Path) -> None:
+    """ModelError where the family cannot be trained, or the head: the trainer's logits are the head's weight times the
+    last hidden state."""
+    config = read_json(config_file)
     inner = config.get("text_config")
     for settings in (config, inner if isinstance(inner, dict) else {}):
         for name in HEAD_SETTINGS:
             if (value := settings.get(name)) not in (None, 1):
                 raise ModelError(
-                    f"{folder}/config.json sets {name} to {value!r}: log-probabilities would be wrong, "
+                    f"{config_file} sets {name} to {value!r}: log-probabilities would be wrong, "
                     "as the trainer's logits leave it out"
                 )
-
-
-def _refuse_unknown_family(folder: Path) -> None:
-    name = read_json(folder / "config.json").get("model_type")
-    if not isinstance(name, str) or name not in families():
-        said = f"says model_type {str(name)[:80]!r}" if name is not None else "does not say model_type"
-        raise ModelError(
-            f"{folder}/config.json {said}: transformers has no such language model that can be trained"
-        )
+    family = config.get("model_type")
+    if not isinstance(family, str) or family not in families():
+        said = f"says model_type {str(family)[:80]!r}" if family is not None else "does not say model_type"
+        raise ModelError(f"{config_file} {said}: transformers has no such language model that can be trained")
 
 
 def eos_token_ids(folder: Path) -> list[int]:
@@ -161,7 +157,8 @@ def check_context(name: str, context: int, least: int) -> None:
     """Both in tokens. ModelError where the model's is shorter."""
     if context < least:
         raise ModelError(
-            f"{name} has a context of {context} tokens; the recipe needs {least} (prompt, thinking and answer)"
+            f"the model {name} has a context of {context} tokens; the recipe needs {least} (prompt, thinking "
+            "and answer)"
         )
 
 
@@ -173,8 +170,7 @@ def check_model(
     A pad token is not needed."""
     folder = find_model(name, home)
     check_context(name, context_tokens(folder), min_context)
-    _refuse_other_head(folder)
-    _refuse_unknown_family(folder)
+    check_trainable(folder / "config.json")
     if not (folder / "tokenizer.json").is_file():
         raise ModelError(f"{folder} has no tokenizer.json")
     eos_token_ids(folder)

@@ -379,3 +379,14 @@ def test_the_command_names_the_shapes_where_a_model_is_not_known(capsys: pytest.
     assert main(["memory", "scalerl", "--model", "nothing"]) == 1
     assert "model: no model named 'nothing'" in (said := capsys.readouterr().err)
     assert f"shapes without weights: {', '.join(sorted(PARAMETERS))}" in said
+
+
+def test_the_command_refuses_a_family_that_cannot_be_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = json.loads((SHAPES / "dense-0.6b.json").read_text())
+    for changed in ({"model_type": "marvin"}, {"final_logit_softcapping": 30.0}):
+        (tmp_path / "config.json").write_text(json.dumps(config | changed))
+        assert main(["memory", "scalerl", "--model", str(tmp_path), "--estimate"]) == 1
+        assert f"model: {tmp_path}/config.json s" in (said := capsys.readouterr().err)
+        assert str(next(iter(changed.values()))) in said

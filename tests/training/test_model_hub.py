@@ -183,5 +183,5 @@ def test_launch_accepts_tiny_models_that_are_still_to_be_made(tmp_path: Path) ->
     long = apply_overrides(recipe, {"rollout.max_thinking_tokens": 4000})
 
     check_runnable(recipe, tmp_path)
-    with pytest.raises(RecipeError, match="model: tiny-arithmetic has a context of 192 tokens"):
+    with pytest.raises(RecipeError, match="model: the model tiny-arithmetic has a context of 192 tokens"):
         check_runnable(long, tmp_path)

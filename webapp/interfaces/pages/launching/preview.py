@@ -7,7 +7,6 @@ the Ray cluster as a worker last saw it. Ray itself is asked by no page.
 """
 
 import hashlib
-import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -155,15 +154,9 @@ def setting_of(field_name: str, reason: str) -> str:
 
 
 def _remembered(recipe: Recipe) -> tuple[str, str] | None:
-    """As `runnable_problem`, asked once in a while for the same task, model, engine and devices."""
-    rollout, curriculum = recipe.rollout, recipe.curriculum
-    depends_on = (
-        recipe.task.model_dump(mode="json"), recipe.model, recipe.eval.prompts, curriculum.mode,
-        recipe.seed if curriculum.mode.endswith("_ramp") else 0, rollout.max_sequence_tokens, rollout.chat_template,
-        recipe.resources.model_dump(mode="json"), recipe.engine.type,
-    )  # fmt: skip
-    digest = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
-    key = f"runnable-{digest}"
+    """As `runnable_problem`, asked once in a while for the same settings. Any of them may decide what fits."""
+    settled = recipe.model_dump_json(exclude={"name", "title", "description"})
+    key = f"runnable-{hashlib.sha256(settled.encode()).hexdigest()}"
     if (known := cache.get(key)) is None:
         known = [runnable_problem(recipe, patience=LIVE_PATIENCE_SECONDS)]
         cache.set(key, known, CACHED_SECONDS)

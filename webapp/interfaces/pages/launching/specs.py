@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import yaml
 
+from training.plain_yaml import DUMPER
 from training.recipe import RecipeError, parse_recipe
 from training.schema import Recipe
 from webapp.base.formats import Unreadable, load_yaml
@@ -368,11 +369,11 @@ def document(config: Config) -> str:
     return _dump(shown, flow=False)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(DUMPER):
     """YAML with numbers as people write them: 5.0e-7."""
 
 
-def _represent_float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+def _represent_float(dumper: Any, value: float) -> yaml.ScalarNode:
     mantissa, _, exponent = number_text(value).partition("e")
     text = mantissa if "." in mantissa else f"{mantissa}.0"
     if exponent:  # YAML 1.1 reads 5e-7 and 5.0e7 as texts

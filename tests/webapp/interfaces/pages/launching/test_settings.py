@@ -1,9 +1,11 @@
 """Every setting on the page: what differs becomes a revision, and the text beside the form says the same."""
 
 import re
+import shutil
 from datetime import timedelta
 
 from tests.webapp.interfaces.pages.launching.forms import check
+from training.models import MADE
 from webapp.record.health.services import note_cluster
 from webapp.record.runs.models import Run
 
@@ -73,6 +75,15 @@ def test_what_does_not_fit_together_stands_on_top(ada, whole_form):
     answer = check(ada, whole_form | {"s.resources.shared": "true"})
 
     assert "resources.shared needs phases that alternate" in answer
+
+
+def test_what_no_longer_fits_is_said_at_once(ada, whole_form, model_folder):
+    shutil.copy(MADE / model_folder.name / "config.json", model_folder)
+
+    sent = whole_form | {"s.engine.type": "vllm"}
+
+    assert "of this machine" not in check(ada, sent)
+    assert "of this machine" in check(ada, sent | {"s.engine.kv_cache_mib": "200000000"})
 
 
 def test_the_text_goes_into_the_form(ada, whole_form):
