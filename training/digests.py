@@ -3,6 +3,7 @@
 What a checkpoint notes of its model's files, so that a resume with another model of the same name is refused.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable
@@ -78,6 +79,13 @@ def _sha256_of_each(files: Iterable[Path]) -> list[str]:
 def _sha256(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@functools.cache
+def weights_digest(folder: Path) -> str:
+    """Of all its weights (*.safetensors), 16 digits; read once a process. Raises OSError."""
+    digests = _sha256_of_each(sorted(folder.glob("*.safetensors")))
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
 
 
 def model_identity(folder: Path) -> dict[str, Any]:

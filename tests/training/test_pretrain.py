@@ -129,15 +129,16 @@ def test_the_command_makes_the_model_that_is_named(
     assert "no base model named 'huge'; there are: tiny-arithmetic, " in capsys.readouterr().err
 
 
-def test_the_default_model_comes_along_and_is_copied(tmp_path: Path) -> None:
-    out, made = tmp_path / "models" / BASE_MODEL, MADE / BASE_MODEL
+@pytest.mark.parametrize("name", [BASE_MODEL, "tiny-mixture"])
+def test_a_model_that_comes_along_is_copied(tmp_path: Path, name: str) -> None:
+    out, made = tmp_path / "models" / name, MADE / name
 
-    assert main(["pretrain", "--out", str(out)]) == 0
-    assert is_complete(made, LESSONS[BASE_MODEL])
+    assert main(["pretrain", name, "--out", str(out)]) == 0
+    assert is_complete(made, LESSONS[name])
     assert {path.name: path.read_bytes() for path in out.iterdir()} == {
         path.name: path.read_bytes() for path in made.iterdir()
     }
-    assert check_model(BASE_MODEL, tmp_path, min_context=192) == out
+    assert check_model(name, tmp_path, min_context=192) == out
 
 
 def test_other_lessons_and_teaching_do_not_copy_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,13 +77,18 @@ class Book:
             wall_seconds=round(spent.wall_seconds, 3),
             cpu_free_share=None if spent.cpu_free_share is None else round(spent.cpu_free_share, 4),
             config=recipe.model_dump(mode="json"),
-            versions=versions(),
+            versions=versions() | ({"weights": spent.weights} if spent.weights else {}),
             machine=machine(),
         )
         journal = files.path / JOURNAL
         self._tables[run.id] = (
             points_of(journal, run.id, spent.began) if succeeded else corpus.point_table(run.id, [])
         )
+
+    def weights(self, model: str) -> set[str]:
+        """Digests of those that runs of a model began from, as far as they were noted."""
+        of_model = [one.versions for one in self.runs.values() if one.model == model]
+        return {noted["weights"] for noted in of_model if "weights" in noted}
 
     def write(self, written: Written) -> None:
         """Bring the files up to date. Nothing is written before the first run has ended."""

@@ -66,7 +66,7 @@ class CorpusRun:
     wall_seconds: float  # with start-up and evaluations
     cpu_free_share: float | None  # of the machine's cores, that nothing else used
     config: dict[str, Any] = field(repr=False)
-    versions: dict[str, str] = field(repr=False)  # of libraries and of this program
+    versions: dict[str, str] = field(repr=False)  # of libraries and this program; `weights`: digest of the model's
     machine: dict[str, Any] = field(repr=False)  # processor, cores
 
 

@@ -27,11 +27,15 @@ MOST_REASON = 500  # characters
 
 @dataclass(frozen=True)
 class Spent:
-    """What a try has taken: when it began, wall clock, and the share of the cores that nothing else had."""
+    """What a try has taken: when it began, wall clock, and the share of the cores that nothing else had.
+
+    weights: digest of the model's that it began from, as far as that was noted.
+    """
 
     began: str
     wall_seconds: float
     cpu_free_share: float | None
+    weights: str
 
 
 class RunFolder:
@@ -134,7 +138,8 @@ class RunFolder:
         ]
         weight = sum(wall for _, wall in shares)
         share = sum(share * wall for share, wall in shares) / weight if weight else None
-        return Spent(began[0] if began else now(), seconds, share)
+        weights = next((part["weights"] for part in parts if "weights" in part), "")
+        return Spent(began[0] if began else now(), seconds, share, weights)
 
 
 def _until_last_record(journal: Path, began: str, before: str | None) -> float:

@@ -20,6 +20,8 @@ from statistics import median
 
 import psutil
 
+from training import models
+from training.digests import weights_digest
 from training.errors import EXIT_TEMPORARY
 from training.study import folder, plan
 from training.study.book import Book
@@ -156,7 +158,7 @@ class Runner:
 
     def make_models(self) -> None:
         """Raises StudyError."""
-        for name in plan.models_to_make(self.runs, self.means.home):
+        for name in plan.models_to_make(self.open_runs(), self.means.home):
             self.say(f"model {name}")
             log = self.path / f"pretrain-{name}.log"
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -169,6 +171,7 @@ class Runner:
     def run(self) -> None:
         """All that is to do and fits into the time. Raises StudyError where one run after the other is lost."""
         todo = self.settle()
+        self._refuse_other_weights(todo)
         lost: list[PlannedRun] = []
         self.say(f"{len(self.runs) - len(todo)} of {len(self.runs)} runs have ended; {len(todo)} to go")
         for run in list(todo):
@@ -184,6 +187,28 @@ class Runner:
                 reason = self._folder(run).reason
                 raise StudyError(f"{len(lost)} runs in a row were lost, the last one by: {reason}")
         self.say(self.closing_words())
+
+    def _refuse_other_weights(self, todo: Sequence[PlannedRun]) -> None:
+        """Runs are compared that began alike. A model that is taught anew on another processor is another one."""
+        for name in dict.fromkeys(run.recipe.model for run in todo):
+            known = self.book.weights(name)
+            if known and known != {here := self._weights(name)}:
+                raise StudyError(
+                    f"the model {name} has the weights {here or 'unknown'} here, and runs of the corpus began from "
+                    f"{', '.join(sorted(known))}: bring the folder models/{name} from where they were trained, or "
+                    "train them anew"
+                )
+
+    def _weights(self, name: str) -> str:
+        """Digest of a model's, empty where it is not here yet."""
+        try:
+            return weights_digest(models.find_model(name, self.means.home))
+        except (models.ModelError, OSError):
+            return ""
+
+    def open_runs(self) -> list[PlannedRun]:
+        """Those that have neither succeeded nor been lost."""
+        return [run for run in self.runs if not self.book.has_succeeded(run) and not self._folder(run).is_lost]
 
     def forget_lost(self) -> None:
         """Have lost runs tried again."""
@@ -240,7 +265,7 @@ class Runner:
     def _try(self, run: PlannedRun, files: RunFolder, left: int) -> Ended:
         resumes = files.has_begun
         files.write_recipe()
-        files.note(began=folder.now())
+        files.note(began=folder.now(), weights=self._weights(run.recipe.model))
         number = len(self.runs) - left + 1
         self.say(
             f"[{number}/{len(self.runs)}] {_now()} {'resume' if resumes else 'train'} {run}; {self._eta()}"
@@ -280,10 +305,7 @@ class Runner:
 
     def hours_left(self) -> float | None:
         """Of all that is to train, by what has been trained."""
-        open_runs = [
-            run for run in self.runs if not self.book.has_succeeded(run) and not self._folder(run).is_lost
-        ]
-        known = [self.expected_seconds(run) for run in open_runs]
+        known = [self.expected_seconds(run) for run in self.open_runs()]
         if any(seconds is None for seconds in known):
             return None
         return sum(seconds or 0.0 for seconds in known) / 3600

@@ -12,6 +12,7 @@ import pytest
 from stack.environment import ROOT
 from tests.training.study.toy_study import toy_runner
 from tests.waiting import wait_until
+from training.digests import weights_digest
 from training.study.corpus import read_corpus
 from training.study.runner import MOST_RESUMES, StudyError
 
@@ -233,3 +234,22 @@ def test_models_are_made_first(write, tmp_path):
     broken.means = type(broken.means)([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)
     with pytest.raises(StudyError, match=r"tiny-arithmetic could not be made \(exit status 3\)"):
         broken.make_models()
+
+
+def test_runs_that_would_begin_from_other_weights_are_refused(write, tmp_path):
+    weights = tmp_path / "models" / "tiny-arithmetic" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    (weights.parent / "config.json").write_text("{}")
+    weights.write_bytes(b"taught here")
+    toy_runner(write("[0]"), tmp_path, []).run()
+    (first,) = read_corpus(tmp_path / "corpus").runs.values()
+    toy_runner(write("[0, 1]"), tmp_path, []).run()
+    assert {run.versions["weights"] for run in read_corpus(tmp_path / "corpus").runs.values()} == {
+        first.versions["weights"]
+    }
+
+    weights_digest.cache_clear()
+    weights.write_bytes(b"taught on another machine")
+    with pytest.raises(StudyError, match=f"tiny-arithmetic .* began from {first.versions['weights']}: bring"):
+        toy_runner(write("[0, 1, 2]"), tmp_path, []).run()
+    assert len(read_corpus(tmp_path / "corpus").runs) == 2

@@ -83,7 +83,7 @@ class Command(BaseCommand):
             runner.forget_lost()
         runner.make_models()
         if not stopping:
-            plan.check_runs(written, runs, folder)
+            plan.check_runs(written, runner.open_runs(), folder)
             runner.run()
 
     def _say(self, words: str) -> None:
