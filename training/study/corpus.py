@@ -66,7 +66,7 @@ class CorpusRun:
     wall_seconds: float  # with start-up and evaluations
     cpu_free_share: float | None  # of the machine's cores, that nothing else used
     config: dict[str, Any] = field(repr=False)
-    versions: dict[str, str] = field(repr=False)  # of libraries and this program; `weights`: digest of the model's
+    versions: dict[str, str] = field(repr=False)  # of libraries, this program and the model's `weights`
     machine: dict[str, Any] = field(repr=False)  # processor, cores
 
 

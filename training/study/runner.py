@@ -208,7 +208,9 @@ class Runner:
 
     def open_runs(self) -> list[PlannedRun]:
         """Those that have neither succeeded nor been lost."""
-        return [run for run in self.runs if not self.book.has_succeeded(run) and not self._folder(run).is_lost]
+        return [
+            run for run in self.runs if not self.book.has_succeeded(run) and not self._folder(run).is_lost
+        ]
 
     def forget_lost(self) -> None:
         """Have lost runs tried again."""
