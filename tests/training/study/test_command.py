@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from stack.environment import ROOT
 from tests.waiting import wait_until
@@ -50,6 +52,11 @@ def test_a_check_says_what_would_run(tmp_path, home, text):
         "0 runs have succeeded, 4 to go: as long as is not known before a run has ended",
     ]
     assert not (home / "studies").exists() and not (home / "corpus").exists()
+    here, words = StringIO(), ["--home", str(home), "--corpus", str(home / "corpus")]
+    call_command("run_study", str(tmp_path / "some.yaml"), "--check", *words, stdout=here)
+    assert here.getvalue() == done.stdout
+    with pytest.raises(CommandError, match="gspo"):
+        call_command("run_study", str(tmp_path / "some.yaml"), "--check", "--only", "gspo", *words)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ import json
 import os
 import zipfile
 import zlib
+from io import StringIO
 from itertools import count
 
 import psycopg
 import pytest
 from django.apps import apps
+from django.core.management import CommandError, call_command
 
 from tests.databases import create, create_migrated, database_url, dropped
 from tests.webapp.operation.project_transfer.filling import SECRET
@@ -83,6 +85,23 @@ def test_a_project_is_the_same_in_another_installation(exported, databases, tmp_
         tmp_path, "manage.py", "import_project", str(file), "--slug", "two", DATABASE_URL=databases[1]
     )
     assert beside.returncode == 1 and "is here already, in the project lab" in beside.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_project_without_runs_is_copied_beside_itself(tmp_path):
+    file, said = tmp_path / "default.headroom", StringIO()
+    here = Project.objects.get()
+    call_command("export_project", here.slug, str(file), stdout=said)
+    call_command("import_project", str(file), "--slug", "second", stdout=said)
+
+    assert "The project second is there: 0 runs, 0 points, 0 fits, 0 predictions." in said.getvalue()
+    assert Project.objects.exclude(pk=here.pk).get().slug == "second"
+    with pytest.raises(CommandError, match="second"):
+        call_command("import_project", str(file), "--slug", "second", stdout=said)
+    with pytest.raises(CommandError, match="There is no folder"):
+        call_command("export_project", here.slug, str(tmp_path / "none" / "x"), stdout=said)
+    with pytest.raises(CommandError, match="is a folder: name a file"):
+        call_command("export_project", here.slug, str(tmp_path), stdout=said)
 
 
 def as_ended(said):
