@@ -102,7 +102,7 @@ class Report:
 
 
 def report(recipe: Recipe, *, is_traced: bool) -> Report:
-    """RecipeError (model) where its sizes are not known. The trace takes about a second for each layer."""
+    """RecipeError (model) where its sizes are not known, or it cannot be trained. A trace takes a second a layer."""
     with blame_field("model", memory.ModelError, memory.Unknown):
         file = memory.shape_file(recipe.model)
         check_trainable(file)

@@ -189,12 +189,13 @@ class Runner:
         self.say(self.closing_words())
 
     def _refuse_other_weights(self, todo: Sequence[PlannedRun]) -> None:
-        """Runs are compared that began alike. A model that is taught anew on another processor is another one."""
+        """Runs are compared that began alike. A model that is taught anew on another processor is another one; one of
+        the hub that is not here yet is the same everywhere."""
         for name in dict.fromkeys(run.recipe.model for run in todo):
             known = self.book.weights(name)
-            if known and known != {here := self._weights(name)}:
+            if known and (here := self._weights(name)) and known != {here}:
                 raise StudyError(
-                    f"the model {name} has the weights {here or 'unknown'} here, and runs of the corpus began from "
+                    f"the model {name} has the weights {here} here, and runs of the corpus began from "
                     f"{', '.join(sorted(known))}: bring the folder models/{name} from where they were trained, or "
                     "train them anew"
                 )

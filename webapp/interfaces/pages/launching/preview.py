@@ -6,7 +6,6 @@ What stands between a launch and its start: the worker, asked with a time-out an
 the Ray cluster as a worker last saw it. Ray itself is asked by no page.
 """
 
-import hashlib
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from pydantic import ValidationError
 
 from stack import environment
 from training.hints import Hint, hints
-from training.recipe import RecipeError, check_runnable
+from training.recipe import RecipeError, check_runnable, content_hash
 from training.schema import Recipe
 from webapp.base.errors import InvalidInput, sentence
 from webapp.base.formats import strange
@@ -155,8 +154,7 @@ def setting_of(field_name: str, reason: str) -> str:
 
 def _remembered(recipe: Recipe) -> tuple[str, str] | None:
     """As `runnable_problem`, asked once in a while for the same settings. Any of them may decide what fits."""
-    settled = recipe.model_dump_json(exclude={"name", "title", "description"})
-    key = f"runnable-{hashlib.sha256(settled.encode()).hexdigest()}"
+    key = f"runnable-{content_hash(recipe)}"
     if (known := cache.get(key)) is None:
         known = [runnable_problem(recipe, patience=LIVE_PATIENCE_SECONDS)]
         cache.set(key, known, CACHED_SECONDS)
