@@ -6,8 +6,9 @@
 Every rate is to be given, as `NAME: {value: NUMBER, source: measured|published|assumed, note: where}` in the file, or
 by `--rate`; their list is `benchmarks.cluster.Rates`. What comes out is no better than the rates that go in, and is
 printed below them. --check takes the rates from every second step of a real run of one engine and one trainer and
-compares the others, so that a machine that gets slower is no error of the simulation; where the run has a checkpoint,
-its recipe is the one that is simulated. See docs/benchmarks.md.
+compares the others, so that a machine that gets slower is no error of the simulation (of the steps in which the engine
+evaluates, too, each second one); where the run has a checkpoint, its recipe is the one that is simulated. See
+docs/benchmarks.md.
 """
 
 import argparse
@@ -173,12 +174,23 @@ def compare(path: Path, recipe: Recipe) -> list[tuple[str, float, float]]:
         raise ValueError(f"{path}: {len(records)} steps, needs 20")
     if checkpoint := newest_checkpoint(path.parent / "checkpoints"):
         recipe = checkpoint.recipe
-    given, held = records[2::2], records[3::2]  # without two steps that fill the pipeline
+    given, held = halves(records, recipe.eval.every_steps)
     steps = Cluster(rates_of_run(given, recipe), workload_of(recipe), 1, 1).run(len(records))
     found = steps[2:]  # all: lengths that do not vary can make every second step a short one
     names = ("seconds", "generator_idle", "trainer_idle")
     real = [[r[f"perf/{n}"] for r in held] for n in ("step_seconds", *names[1:])]
     return [(name, _mean_of(found, name), fmean(values)) for name, values in zip(names, real, strict=True)]
+
+
+def halves(records: Sequence[Any], every: int) -> tuple[list[Any], list[Any]]:
+    """Every second record, from the third on (two steps fill the pipeline), and those between.
+
+    They change places at each multiple of `every`: an even number would put each evaluation's time into the same half.
+    """
+    found: tuple[list[Any], list[Any]] = [], []
+    for place, record in enumerate(records[2:], start=2):
+        found[(place % every + place // every) % 2].append(record)
+    return found
 
 
 def _mean_of(steps: Sequence[Step], name: str) -> float:

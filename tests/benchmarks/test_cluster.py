@@ -9,7 +9,15 @@ import pytest
 import yaml
 
 from benchmarks.cluster import Cluster, Rates, Workload
-from benchmarks.simulate_cluster import best_split, compare, outcome, rates_of_run, read_rates, workload_of
+from benchmarks.simulate_cluster import (
+    best_split,
+    compare,
+    halves,
+    outcome,
+    rates_of_run,
+    read_rates,
+    workload_of,
+)
 from training.recipe import load_recipe
 
 RATES = Path(__file__).parents[2] / "benchmarks" / "rates"
@@ -178,3 +186,13 @@ def test_a_run_is_simulated_with_the_recipe_of_its_checkpoint(tmp_path: Path) ->
 
     assert (name, real) == ("seconds", 4.0)
     assert simulated == pytest.approx(4, rel=0.02)
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 6, 20])
+def test_evaluations_are_shared_by_both_halves_of_a_run(every: int) -> None:
+    given, held = halves(range(200), every)
+
+    assert sorted(given + held) == list(range(2, 200))
+    evaluated = [sum(step % every == 0 for step in half) for half in (given, held)]
+    assert abs(evaluated[0] - evaluated[1]) <= 1
+    assert abs(len(given) - len(held)) <= 2
