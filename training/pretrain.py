@@ -100,7 +100,8 @@ def new_model(lessons: Lessons) -> Qwen2ForCausalLM:
 
 
 def teach(model: Qwen2ForCausalLM, lessons: Lessons) -> None:
-    """Next-token prediction of the responses, one cosine cycle of AdamW, with a progress bar."""
+    """Next-token prediction of the responses, one cosine cycle of AdamW; a progress bar, or in a log a line at each
+    tenth."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=lessons.lr, weight_decay=0.01, betas=(0.9, 0.99))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=lessons.lr, total_steps=lessons.steps, pct_start=0.1
@@ -122,6 +123,8 @@ def teach(model: Qwen2ForCausalLM, lessons: Lessons) -> None:
         schedule.step()
         if step % 50 == 0:
             bar.set_postfix(loss=f"{loss:.3f}")
+        if bar.disable and (step + 1) % max(1, lessons.steps // 10) == 0:
+            print(f"taught the base model {step + 1} of {lessons.steps} steps, loss {loss:.3f}", flush=True)
 
 
 def _backward(model: Qwen2ForCausalLM, tokens: Tensor, is_lesson: Tensor, count: int) -> float:

@@ -155,6 +155,14 @@ def test_other_lessons_and_teaching_do_not_copy_it(tmp_path: Path, monkeypatch: 
     ]
 
 
+def test_a_log_says_how_far_the_teaching_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pretrain(tmp_path / "model", replace(QUICK, steps=20))
+
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 10
+    assert said[0].startswith("taught the base model 2 of 20 steps, loss ")
+
+
 @pytest.mark.parametrize(("digits", "least", "most"), [(2, 0.38, 0.62), (8, 0.05, 0.20)])
 def test_the_default_model_can_add_and_seldom_does(digits: int, least: float, most: float) -> None:
     task, codec = FAMILIES["arithmetic"].task(), make_tokenizer()
