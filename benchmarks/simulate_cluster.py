@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from math import lcm
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -174,8 +175,9 @@ def compare(path: Path, recipe: Recipe) -> list[tuple[str, float, float]]:
         raise ValueError(f"{path}: {len(records)} steps, needs 20")
     if checkpoint := newest_checkpoint(path.parent / "checkpoints"):
         recipe = checkpoint.recipe
-    given, held = halves(records, recipe.eval.every_steps)
-    steps = Cluster(rates_of_run(given, recipe), workload_of(recipe), 1, 1).run(len(records))
+    workload = workload_of(recipe)
+    given, held = halves(records, lcm(workload.push_every, recipe.eval.every_steps))
+    steps = Cluster(rates_of_run(given, recipe), workload, 1, 1).run(len(records))
     found = steps[2:]  # all: lengths that do not vary can make every second step a short one
     names = ("seconds", "generator_idle", "trainer_idle")
     real = [[r[f"perf/{n}"] for r in held] for n in ("step_seconds", *names[1:])]
@@ -185,7 +187,8 @@ def compare(path: Path, recipe: Recipe) -> list[tuple[str, float, float]]:
 def halves(records: Sequence[Any], every: int) -> tuple[list[Any], list[Any]]:
     """Every second record, from the third on (two steps fill the pipeline), and those between.
 
-    They change places at each multiple of `every`: an even number would put each evaluation's time into the same half.
+    They change places at each multiple of `every`, after which evaluations and waits for a block come again: were it even,
+    each of them would lie in the same half.
     """
     found: tuple[list[Any], list[Any]] = [], []
     for place, record in enumerate(records[2:], start=2):

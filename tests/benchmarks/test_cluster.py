@@ -18,7 +18,7 @@ from benchmarks.simulate_cluster import (
     read_rates,
     workload_of,
 )
-from training.recipe import load_recipe
+from training.recipe import apply_overrides, load_recipe
 
 RATES = Path(__file__).parents[2] / "benchmarks" / "rates"
 # one engine that makes 4 tokens a second, 8 tokens a step: 2 s; a trainer that takes 3 s for them
@@ -196,3 +196,16 @@ def test_evaluations_are_shared_by_both_halves_of_a_run(every: int) -> None:
     evaluated = [sum(step % every == 0 for step in half) for half in (given, held)]
     assert abs(evaluated[0] - evaluated[1]) <= 1
     assert abs(len(given) - len(held)) <= 2
+
+
+def test_waits_for_a_block_are_in_both_halves_of_a_run(tmp_path: Path) -> None:
+    recipe = apply_overrides(
+        load_recipe("tiny/scalerl"), {"offpolicy.mode": "ppo", "offpolicy.k": 8, "eval.every_steps": 6}
+    )
+    metrics = tmp_path / "metrics.jsonl"
+    steps = [STEADY | {"perf/step_seconds": 0.4 if step % 8 else 4.0} for step in range(2 + 192)]
+    metrics.write_text("".join(json.dumps({"metrics": step}) + "\n" for step in steps))
+
+    (_, _, real), *_ = compare(metrics, recipe)
+
+    assert real == pytest.approx((4.0 + 7 * 0.4) / 8)
