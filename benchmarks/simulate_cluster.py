@@ -187,8 +187,8 @@ def compare(path: Path, recipe: Recipe) -> list[tuple[str, float, float]]:
 def halves(records: Sequence[Any], every: int) -> tuple[list[Any], list[Any]]:
     """Every second record, from the third on (two steps fill the pipeline), and those between.
 
-    They change places at each multiple of `every`, after which evaluations and waits for a block come again: these would
-    lie in the same half otherwise, as an even number of steps is between them.
+    They change places at each multiple of `every`, after which evaluations and waits for a block come again: these
+    would lie in the same half otherwise, as an even number of steps is between them.
     """
     found: tuple[list[Any], list[Any]] = [], []
     for place, record in enumerate(records[2:], start=2):
