@@ -6,9 +6,9 @@
 Every rate is to be given, as `NAME: {value: NUMBER, source: measured|published|assumed, note: where}` in the file, or
 by `--rate`; their list is `benchmarks.cluster.Rates`. What comes out is no better than the rates that go in, and is
 printed below them. --check takes the rates from every second step of a real run of one engine and one trainer and
-compares the others, so that a machine that gets slower is no error of the simulation (of the steps in which the engine
-evaluates, too, each second one); where the run has a checkpoint, its recipe is the one that is simulated. See
-docs/benchmarks.md.
+compares the others, so that a machine that gets slower is no error of the simulation (of the steps with an evaluation
+or a wait for a block, too, each second one); where the run has a checkpoint, its recipe is the one that is simulated.
+See docs/benchmarks.md.
 """
 
 import argparse

@@ -221,18 +221,13 @@ class Runner:
 
     def settle(self) -> list[PlannedRun]:
         """Bring corpus and folders in line with each other; what is still to train, in its order."""
-        todo = []
         for run in self.runs:
             files = self._folder(run)
             files.settle()
-            if self.book.has_succeeded(run):
-                continue
-            if files.has_succeeded or files.is_lost:
+            if not self.book.has_succeeded(run) and (files.has_succeeded or files.is_lost):
                 self.book.note(files)
-            else:
-                todo.append(run)
         self.book.write(self.written)
-        return todo
+        return self.open_runs()
 
     def closing_words(self) -> str:
         """What has come of it, with each lost run and its reason."""
