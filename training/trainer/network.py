@@ -204,10 +204,12 @@ class Critic(torch.nn.Module):
 
 
 def compile_layers(networks: Networks, device: str, backend: str = "inductor") -> None:
-    """torch.compile each layer, once for any batch and length. CompileError without a C++ compiler on a CPU."""
+    """torch.compile each layer, and the norm after the last, once for any batch and length. CompileError without a C++
+    compiler on a CPU."""
     check_compiler("trainer.compile", device)
-    for layer in chain.from_iterable(_layers(networks)):
-        layer.forward = torch.compile(layer.forward, dynamic=True, backend=backend)
+    norms = (getattr(decoder, "norm", None) for decoder in _decoders(networks))
+    for module in filter(None, chain(chain.from_iterable(_layers(networks)), norms)):
+        module.forward = torch.compile(module.forward, dynamic=True, backend=backend)
 
 
 def recompute_layers(networks: Networks, kept: int = 0) -> None:
@@ -270,8 +272,12 @@ def release(networks: Networks) -> None:
 
 def _layers(networks: Networks) -> Iterator[Any]:
     """Of each network, in their order."""
+    return map(_layers_of, _decoders(networks))
+
+
+def _decoders(networks: Networks) -> Iterator[Any]:
     for model in networks.transformers():
-        yield _layers_of(model.get_decoder() if model is networks.policy else model)
+        yield model.get_decoder() if model is networks.policy else model
 
 
 def _layers_of(decoder: Any) -> Any:
