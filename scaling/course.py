@@ -99,14 +99,11 @@ class Course:
 
 
 def course_of(fit: Fit) -> Course:
-    """From the points of a fit that has some, at its level, with what was evaluated before training."""
+    """From the points of a fit that has some, at its level."""
     assert fit.data is not None
     data, last = fit.data, float(fit.data.compute[-1])
     grid = np.geomspace(REACH[0] * data.compute[0], REACH[1] * last, NODES)
-    said = extrapolate(
-        data.compute, data.reward, grid, level=fit.level, stderr=data.stderr,
-        r0_observed=data.r0_observed.tolist() or None,
-    )  # fmt: skip
+    said = extrapolate(data.compute, data.reward, grid, level=fit.level, stderr=data.stderr)
     nothing = np.empty(0)
     columns = (nothing,) * 4 if said.status == "failed" else (said.at, said.value, said.lo, said.hi)
     return Course(said.status, said.message, said.level, said.ceiling, said.ceiling_interval, *columns, last)

@@ -48,8 +48,9 @@ class Prior:
     """nu: tails, and how likely each is. stopped: shares of the last compute at which a run along Eq. 1 may have
     stopped, and how likely that is. log_b, log_mid: mean and standard deviation of log B and of log(C_mid / last
     compute). discrepancy: standard deviation of d, its length in log compute, and how likely that is. r0, a: mean and
-    standard deviation; the gain A - R0 is about as likely in each octave. kappa: mean and standard deviation, cut to
-    [0, KAPPA_MAX].
+    standard deviation; the gain A - R0 is about as likely in each octave. start: standard deviation of a pass rate
+    before the first update around R0; real runs do not rise from there as a form does. kappa: mean and standard
+    deviation, cut to [0, KAPPA_MAX].
     """
 
     nu: tuple[tuple[float, float], ...] = ((0.05, 0.5), (0.5, 1.0), (1.0, 1.0))
@@ -58,6 +59,7 @@ class Prior:
     log_mid: tuple[float, float] = (-0.5, 0.7)
     discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.02, 4.0, 1.0))
     r0: tuple[float, float] = (0.3, 0.4)
+    start: float = 0.2
     a: tuple[float, float] = (0.6, 0.5)
     kappa: tuple[float, float] = (1.0, 0.05)
     reach: float = 5.0  # of the grid in B and C_mid, in standard deviations to either side
@@ -106,9 +108,9 @@ def extrapolate(
 ) -> Extrapolation:
     """Forecast the mean pass rate at compute `at` [m] (> 0, same unit) from evaluations [n].
 
-    stderr: of the evaluations, else their scatter tells. r0_observed: pass rates before the first update. Raises
-    InputError for data that cannot be used (as `scaling.fit`) or a level outside (0, 1). A curve that falls or jumps
-    has status "failed": no saturating curve describes it.
+    stderr: of the evaluations, else their scatter tells. r0_observed: pass rates before the first update, of little
+    weight. Raises InputError for data that cannot be used (as `scaling.fit`) or a level outside (0, 1). A curve that
+    falls or jumps has status "failed": no saturating curve describes it.
     """
     (found,) = at_levels(compute, reward, at, (level,), stderr=stderr, r0_observed=r0_observed, prior=prior)
     return found
@@ -278,7 +280,7 @@ class Posterior:
         y, g = white @ self._y, gained @ white.T
         h = white.sum(1) - g
         (m_r, s_r), (m_a, s_a) = self._prior.r0, self._prior.a
-        precise = len(start) / (float(self._variance.mean()) + size**2)
+        precise = len(start) / (float(self._variance.mean()) + size**2 + self._prior.start**2)
         hh, gg, hg = (np.einsum("gn,gn->g", *pair) for pair in ((h, h), (g, g), (h, g)))
         hh, gg = hh + s_r**-2 + precise, gg + s_a**-2
         hy, gy = (

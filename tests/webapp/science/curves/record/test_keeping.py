@@ -58,7 +58,7 @@ def test_only_what_was_known_by_then_is_used(make_run):
 
     origin = ForecastOrigin.objects.get(run=run, cut=4.0)
 
-    said = scaling.extrapolate(known.x, known.y, [16.0], level=0.8, r0_observed=list(known.start))
+    said = scaling.extrapolate(known.x, known.y, [16.0], level=0.8)
     found = recalibrating.at(origin.says, 16.0)
     assert (origin.n, origin.seen) == (len(known.x), pytest.approx(known.x[-1]))
     assert found["value"] == pytest.approx(said.value[0], abs=2e-3)
