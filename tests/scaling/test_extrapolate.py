@@ -55,7 +55,7 @@ def test_the_evidence_is_the_integral_over_both_ends_of_the_curve() -> None:
     data = prepare(compute, reward, r0_observed=[0.12])
     u, variance = np.log(compute), noise(data)
     covariance = 0.01**2 * np.exp(-np.abs(u[:, None] - u) / LENGTH) + np.diag(variance)
-    start = stats.norm(0.12, math.sqrt(variance.mean() + 0.01**2 + Prior().start**2))
+    start = stats.norm(0.12, math.sqrt(variance.mean() + 0.01**2 + Prior().start ** 2))
     r0, a = (x.ravel() for x in np.meshgrid(np.linspace(0.0, 0.3, 300), np.linspace(0.3, 1.0, 700)))
     weight = (
         stats.norm(*Prior().r0).pdf(r0)
@@ -153,6 +153,7 @@ BEFORE = Prior(
     log_b=(0.3, 0.6),
     log_mid=(-1.0, 1.2),
     discrepancy=((0.003, 4.0, 1.0), (0.02, 4.0, 2.0)),
+    start=0.0,
     kappa=(0.95, 0.1),
     reach=2.3,
 )
