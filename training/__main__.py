@@ -113,6 +113,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pretrain(options: argparse.Namespace) -> int:
+    # Threads that spin while they wait make it take five times as long beside other work; torch's import reads this.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from training.pretrain import lessons_of, pretrain
 
     lessons = lessons_of(options.name)
