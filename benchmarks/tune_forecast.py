@@ -60,9 +60,10 @@ def cases_of(curves: Sequence[Curve]) -> list[Case]:
     for curve in curves:
         at, came = curve.end
         for cut in CUTS:
-            compute, reward = curve.until(cut)
-            if len(compute) >= MIN_POINTS:
-                found.append(Case(f"{curve.source}, {curve.task}", prepare(compute, reward), at, came))
+            early = curve.until(cut)
+            if len(early.compute) >= MIN_POINTS:
+                data = prepare(early.compute, early.reward)
+                found.append(Case(f"{curve.source}, {curve.task}", data, at, came))
     return found
 
 

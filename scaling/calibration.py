@@ -7,12 +7,12 @@ against the mean of the evaluations in that eighth: errors, how often the interv
 Finished runs to judge forecasts by: a CSV of anybody's, or Parquet files that say where they are from.
 
 A CSV has the columns run, compute and reward, a Parquet file run, reward and one or more of AXES; both may have task,
-recipe and seed. The metadata of a Parquet file name PROVENANCE.
+recipe and seed, and tokens beside another compute. The metadata of a Parquet file name PROVENANCE.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,13 @@ from scaling.curve import Array
 from scaling.extrapolate import at_levels
 from scaling.fitting import fit
 from scaling.noise import problem
-from scaling.points import MIN_POINTS, InputError, check_pairs, prepare
+from scaling.points import MIN_POINTS, InputError, check_pairs, prepare, rising
 from scaling.scores import interval_score, late_mean
 from scaling.table import PARQUET, Columns, TableError, open_parquet, read_columns
 
 OWN = Path(__file__).parent / "data" / "corpus"
 AXES = ("tokens", "device_hours", "flops")
+WORK = "tokens"  # what hours of compute were worth (`scaling.extrapolate`)
 NAMES = ("task", "recipe", "seed")
 PROVENANCE = ("source", "licence")
 CUTS = (0.375, 0.5, 0.75)
@@ -38,7 +39,8 @@ RECENT = 5
 
 @dataclass(frozen=True)
 class Curve:
-    """The evaluations of one run [n], by compute; `source` is the file's name, and the task's where none is given."""
+    """The evaluations of one run [n], by compute; `source` is the file's name, and the task's where none is given.
+    work: tokens [n], where they are known beside the compute."""
 
     source: str
     task: str
@@ -47,11 +49,13 @@ class Curve:
     reward: Array
     recipe: str = ""
     seed: str = ""
+    work: Array | None = None
 
-    def until(self, cut: float) -> tuple[Array, Array]:
+    def until(self, cut: float) -> "Curve":
         """Those up to that share of the compute."""
         early = self.compute <= cut * self.compute[-1]
-        return self.compute[early], self.reward[early]
+        work = None if self.work is None else self.work[early]
+        return replace(self, compute=self.compute[early], reward=self.reward[early], work=work)
 
     @property
     def end(self) -> tuple[float, float]:
@@ -83,18 +87,23 @@ def _curves(path: Path, axis: str) -> Iterator[Curve]:
         provenance(path)
         compute = _compute(found, axis)
     else:
-        found = read_columns(path, ("run", "compute", "reward"), NAMES)
+        found = read_columns(path, ("run", "compute", "reward"), (*NAMES, WORK))
         compute = found.numbers("compute")
     if not found.rows:
         raise TableError("no rows")
     reward = found.numbers("reward")
+    work = [0.0 if cell in (None, "") else cell for cell in found.cells.get(WORK, [None] * len(found.rows))]
+    work = Columns({WORK: work}, found.rows).numbers(WORK)
     runs: dict[tuple[str, ...], list[int]] = {}
     for k, row in enumerate(found.rows):
         if compute[k] is not None:
             runs.setdefault(_names(found, k, row, path.stem), []).append(k)
     for (task, run, recipe, seed), rows in runs.items():
-        points = _points([compute[k] for k in rows], [reward[k] for k in rows], [found.rows[k] for k in rows])
-        yield Curve(path.stem, task, run, *points, recipe, seed)
+        order, *points = _points(
+            [compute[k] for k in rows], [reward[k] for k in rows], [found.rows[k] for k in rows]
+        )
+        done = None if axis == WORK else rising(np.array([work[rows[k]] for k in order]))
+        yield Curve(path.stem, task, run, *points, recipe, seed, done)
 
 
 def read_along(path: Path, column: str, axis: str = AXES[0]) -> tuple[list[Curve], list[float]]:
@@ -146,13 +155,14 @@ def _text(cell: object) -> str:
     return "" if cell is None else str(cell)
 
 
-def _points(compute: list[float], reward: list[float], rows: list[str]) -> tuple[Array, Array]:
+def _points(compute: list[float], reward: list[float], rows: list[str]) -> tuple[np.ndarray, Array, Array]:
+    """Places in the order of compute, computes and rewards in it."""
     try:
         x, y = check_pairs(compute, reward, bounded=True)
     except InputError as error:
         raise TableError(f"{rows[error.row or 0]}: {error.reason}") from None
     order = np.argsort(x, kind="stable")
-    return x[order], y[order]
+    return order, x[order], y[order]
 
 
 @dataclass(frozen=True)
@@ -163,12 +173,12 @@ class IntervalForecast:
     intervals: tuple[tuple[float, float], ...]
 
 
-Method = Callable[[Array, Array, float], IntervalForecast | None]
+Method = Callable[[Curve, float], IntervalForecast | None]
 
 
-def forecast(compute: Array, reward: Array, at: float) -> IntervalForecast | None:
+def forecast(curve: Curve, at: float) -> IntervalForecast | None:
     """Forms averaged (`scaling.extrapolate`)."""
-    said = at_levels(compute, reward, [at], LEVELS)
+    said = at_levels(curve.compute, curve.reward, [at], LEVELS, work=curve.work)
     if said[0].status == "failed":
         return None
     return IntervalForecast(
@@ -192,11 +202,6 @@ def eq1(
     return IntervalForecast(float(found.predict(at)), tuple((float(lo), float(hi)) for lo, hi in ends))
 
 
-def last_five(compute: Array, reward: Array, at: float) -> IntervalForecast:
-    """The mean of the last five evaluations, whatever comes."""
-    return mean_of_last(reward, LEVELS)
-
-
 def mean_of_last(reward: Array, levels: Sequence[float]) -> IntervalForecast:
     """The mean of the last RECENT evaluations, with its t interval for each of `levels`."""
     recent = reward[-RECENT:]
@@ -205,7 +210,11 @@ def mean_of_last(reward: Array, levels: Sequence[float]) -> IntervalForecast:
     return IntervalForecast(mean, tuple((mean - x, mean + x) for x in reach))
 
 
-METHODS: dict[str, Method] = {"forecast": forecast, "Eq. 1": eq1, "last five": last_five}
+METHODS: dict[str, Method] = {
+    "forecast": forecast,
+    "Eq. 1": lambda curve, at: eq1(curve.compute, curve.reward, at),
+    "last five": lambda curve, _: mean_of_last(curve.reward, LEVELS),
+}
 
 
 @dataclass(frozen=True)
@@ -227,7 +236,7 @@ def judge(curves: Iterable[Curve], methods: dict[str, Method] = METHODS) -> list
         for cut in CUTS:
             early = curve.until(cut)
             for name, method in methods.items():
-                said = method(*early, at) if len(early[0]) >= MIN_POINTS else None
+                said = method(early, at) if len(early.compute) >= MIN_POINTS else None
                 found.append(Judged(curve, cut, name, came, said))
     return found
 
@@ -238,9 +247,9 @@ def refusals(curves: Iterable[Curve]) -> list[tuple[str, str, tuple[float, ...]]
     for curve in curves:
         for cut in CUTS:
             early = curve.until(cut)
-            n = len(early[0])
+            n = len(early.compute)
             few = f"only {n} evaluations before the cut: at least {MIN_POINTS} are needed"
-            if why := few if n < MIN_POINTS else problem(prepare(*early)):
+            if why := few if n < MIN_POINTS else problem(prepare(early.compute, early.reward)):
                 found.setdefault((curve.run, why), []).append(cut)
     return [(run, why, tuple(cuts)) for (run, why), cuts in found.items()]
 

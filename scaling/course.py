@@ -103,7 +103,7 @@ def course_of(fit: Fit) -> Course:
     assert fit.data is not None
     data, last = fit.data, float(fit.data.compute[-1])
     grid = np.geomspace(REACH[0] * data.compute[0], REACH[1] * last, NODES)
-    said = extrapolate(data.compute, data.reward, grid, level=fit.level, stderr=data.stderr)
+    said = extrapolate(data.compute, data.reward, grid, level=fit.level, stderr=data.stderr, work=data.work)
     nothing = np.empty(0)
     columns = (nothing,) * 4 if said.status == "failed" else (said.at, said.value, said.lo, said.hi)
     return Course(said.status, said.message, said.level, said.ceiling, said.ceiling_interval, *columns, last)

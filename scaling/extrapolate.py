@@ -21,7 +21,7 @@ good forecasts of real runs are, and how `Prior` was chosen.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -104,15 +104,19 @@ def extrapolate(
     level: float = 0.9,
     stderr: ArrayLike | None = None,
     r0_observed: float | Sequence[float] | None = None,
+    work: ArrayLike | None = None,
     prior: Prior = PRIOR,
 ) -> Extrapolation:
     """Forecast the mean pass rate at compute `at` [m] (> 0, same unit) from evaluations [n].
 
     stderr: of the evaluations, else their scatter tells. r0_observed: pass rates before the first update, of little
-    weight. Raises InputError for data that cannot be used (as `scaling.fit`) or a level outside (0, 1). A curve that
-    falls or jumps has status "failed": no saturating curve describes it.
+    weight. work [n]: what had been done by then, such as tokens, where an hour of compute is not always worth the same:
+    the forms go along it, and compute ahead is as much of it as the run's hours were on average. Raises InputError for
+    data that cannot be used (as `scaling.fit`) or a level outside (0, 1). A curve that falls or jumps has status
+    "failed": no saturating curve describes it.
     """
-    (found,) = at_levels(compute, reward, at, (level,), stderr=stderr, r0_observed=r0_observed, prior=prior)
+    options = {"stderr": stderr, "r0_observed": r0_observed, "work": work, "prior": prior}
+    (found,) = at_levels(compute, reward, at, (level,), **options)  # type: ignore[arg-type]
     return found
 
 
@@ -124,6 +128,7 @@ def at_levels(
     *,
     stderr: ArrayLike | None = None,
     r0_observed: float | Sequence[float] | None = None,
+    work: ArrayLike | None = None,
     prior: Prior = PRIOR,
 ) -> list[Extrapolation]:
     """As `extrapolate`, for each of `levels`: what the evaluations say is worked out once."""
@@ -131,15 +136,19 @@ def at_levels(
         check_fraction("level", level)
     where = computes(at)
     start = [r0_observed] if isinstance(r0_observed, int | float) else r0_observed
-    data = prepare(compute, reward, stderr=stderr, r0_observed=start)
+    data = prepare(compute, reward, stderr=stderr, r0_observed=start, work=work)
     if why := problem(data):
         nothing = np.full(len(where), math.nan)
         return [
             Extrapolation(where, nothing, nothing, nothing, None, None, "failed", why, level)
             for level in levels
         ]
+    if data.work is None:
+        done = where
+    else:
+        done, data = _work_at(where, data), replace(data, compute=data.work)
     found = Posterior(data, prior)
-    draws, ceilings = found.draws(where).T, found.ceilings()
+    draws, ceilings = found.draws(done).T, found.ceilings()
     for drawn in (draws, ceilings):
         drawn.sort()
     low, _, high = _quantiles(ceilings, ends(0.9))
@@ -151,6 +160,16 @@ def at_levels(
         bottom, ceiling, top = (float(x) for x in _quantiles(ceilings, ends(level)))
         said.append(Extrapolation(where, value, lo, hi, ceiling, (bottom, top), status, message, level))
     return said
+
+
+def _work_at(compute: Array, data: Points) -> Array:
+    """Work [m] that is done at `compute` [m]: as it was up to the last evaluation, beyond it at the run's mean pace."""
+    assert data.work is not None
+    between = np.interp(compute, data.compute, data.work)
+    outside = [data.work[k] / data.compute[k] * compute for k in (0, -1)]
+    return np.where(
+        compute < data.compute[0], outside[0], np.where(compute > data.compute[-1], outside[1], between)
+    )
 
 
 def computes(at: ArrayLike) -> Array:

@@ -43,6 +43,7 @@ def fit(
     method: str = "fast",
     bounded: bool = True,
     robust: bool = False,
+    work: ArrayLike | None = None,
 ) -> Fit:
     """Fit a saturating curve (Eq. 1 of arXiv 2510.13786 for "sigmoid") by least squares.
 
@@ -50,6 +51,7 @@ def fit(
     window: (lo, hi) in compute, either may be None. r0: None is free, a number is held fixed.
     stderr [n]: standard errors, if known. r0_observed: rewards measured before the first update, at zero compute.
     robust: leave out crashed evaluations (`scaling.outliers`); `Fit.left_out` and the message name them.
+    work [n]: as of `scaling.extrapolate`, for the forecast from this fit.
     level: of the intervals. method: "fast", or "paper" for the procedure of the paper (section A.5).
 
     The box 0 <= R0 <= A <= 1 holds unless `bounded` is False. Raises InputError for data or options that
@@ -57,7 +59,9 @@ def fit(
     """
     _check_options(form, method, r0, bounded)
     level = check_fraction("level", level)
-    data = prepare(compute, reward, window=window, stderr=stderr, r0_observed=r0_observed, bounded=bounded)
+    data = prepare(
+        compute, reward, window=window, stderr=stderr, r0_observed=r0_observed, bounded=bounded, work=work
+    )
     data, left_out = _without_outliers(data, form, r0, bounded) if robust else (data, ())
     if method == "paper":
         from scaling.paper import fit_paper
@@ -79,9 +83,7 @@ def _without_outliers(
     if hopeless(data):
         return data, ()
     keep = inliers(make_problem(data, form, r0, None, bounded)[0])
-    stderr = None if data.stderr is None else data.stderr[keep]
-    kept = Points(data.compute[keep], data.reward[keep], stderr, data.r0_observed)
-    return kept, tuple(float(c) for c in data.compute[~keep])
+    return data.of(keep), tuple(float(c) for c in data.compute[~keep])
 
 
 def fit_points(

@@ -27,12 +27,14 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Points:
-    """The points of the window, sorted by compute: arrays [n]; `stderr` None where the noise is unknown."""
+    """The points of the window, sorted by compute: arrays [n]; `stderr` None where the noise is unknown, `work` where
+    compute is all that is known of what was done."""
 
     compute: Array
     reward: Array
     stderr: Array | None
     r0_observed: Array
+    work: Array | None = None
 
     @property
     def digest(self) -> str:
@@ -41,6 +43,12 @@ class Points:
         if self.stderr is not None:
             parts.append(self.stderr)
         return hashlib.sha256(b"|".join(p.astype("<f8").tobytes() for p in parts)).hexdigest()
+
+    def of(self, chosen: np.ndarray) -> "Points":
+        """Those of a mask [n] or of these places."""
+        columns = (None if each is None else each[chosen] for each in (self.stderr, self.work))
+        stderr, work = columns
+        return Points(self.compute[chosen], self.reward[chosen], stderr, self.r0_observed, work)
 
 
 def prepare(
@@ -51,20 +59,22 @@ def prepare(
     stderr: ArrayLike | None = None,
     r0_observed: Sequence[float] | None = None,
     bounded: bool = True,
+    work: ArrayLike | None = None,
 ) -> Points:
     """Checked points of the window, sorted by compute (ties by reward).
 
-    Raises InputError for unequal lengths, non-numbers, non-finite values, compute <= 0, a reward outside
-    [0, 1] (unless `bounded` is False), a bad or empty window, or fewer than MIN_POINTS points in it.
+    Raises InputError for unequal lengths, non-numbers, non-finite values, compute <= 0, work <= 0 or falling, a reward
+    outside [0, 1] (unless `bounded` is False), a bad or empty window, or fewer than MIN_POINTS points in it.
     """
     c, r = check_pairs(compute, reward, bounded=bounded)
     e = None if stderr is None else _stderr(stderr, len(c))
+    w = None if work is None else _work(work, c)
     start = np.empty(0) if r0_observed is None else _column("r0_observed", r0_observed)
     _check_rewards("r0_observed", start, bounded)
     keep = np.flatnonzero(_inside(c, window))
     _check_count(len(keep), len(c), window)
     order = keep[np.lexsort((r[keep], c[keep]))]
-    return Points(c[order], r[order], None if e is None else e[order], np.sort(start))
+    return Points(c, r, e, np.sort(start), w).of(order)
 
 
 def check_pairs(compute: ArrayLike, reward: ArrayLike, *, bounded: bool) -> tuple[Array, Array]:
@@ -105,6 +115,25 @@ def _check_rewards(name: str, column: Array, bounded: bool) -> None:
     if bounded:
         _reject(name, column, (column < 0) | (column > 1), "is not between 0 and 1")
     _reject(name, column, np.abs(column) > MAX_REWARD, f"is beyond {MAX_REWARD:g}")
+
+
+def _work(values: ArrayLike, compute: Array) -> Array:
+    """Ascending where compute is."""
+    column = _column("work", values)
+    if len(column) != len(compute):
+        raise InputError(f"{len(compute)} computes but {len(column)} of work")
+    _reject("work", column, ~(column > 0), "is not above zero")
+    order = np.lexsort((column, compute))
+    falls = np.zeros(len(column), bool)
+    falls[order[1:]] = np.diff(column[order]) < 0
+    _reject("work", column, falls, "is less than at less compute")
+    return column
+
+
+def rising(work: Array) -> Array | None:
+    """The work [n] of evaluations by compute, as `prepare` takes it; None where one is not known (NaN), not above zero
+    or less than the one before."""
+    return work if (work > 0).all() and (np.diff(work) >= 0).all() else None
 
 
 def _stderr(values: ArrayLike, n: int) -> Array | None:

@@ -99,7 +99,7 @@ def propose(
     if not (cuts := _cuts(data, max_share)):
         return Proposal(None, f"{len(data.compute)} evaluations are too few to leave any out")
     options = {"form": form, "r0": r0, "bounded": bounded, "level": level}
-    fits = {k: fit_points(_from(data, k), **options) for k in (0, *cuts)}  # type: ignore[arg-type]
+    fits = {k: fit_points(data.of(np.arange(k, len(data.compute))), **options) for k in (0, *cuts)}  # type: ignore[arg-type]
     return _decide(data, fits, alpha, max_share)
 
 
@@ -111,11 +111,6 @@ def _cuts(data: Points, max_share: float) -> list[int]:
     if len(allowed) <= MOST_STARTS:
         return allowed
     return [allowed[i] for i in np.linspace(0, len(allowed) - 1, MOST_STARTS).round().astype(int)]
-
-
-def _from(data: Points, k: int) -> Points:
-    stderr = None if data.stderr is None else data.stderr[k:]
-    return Points(data.compute[k:], data.reward[k:], stderr, data.r0_observed)
 
 
 def _decide(data: Points, fits: dict[int, Fit], alpha: float, max_share: float) -> Proposal:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.validate_real import main as validate_real
-from scaling.calibration import IntervalForecast, judge, last_five, read, rows
+from scaling.calibration import LEVELS, IntervalForecast, judge, mean_of_last, read, rows
 from scaling.cli import main
 from scaling.cli.calibrate import table
 
@@ -28,7 +28,7 @@ def test_a_run_is_judged_by_the_mean_of_its_last_eighth(tmp_path) -> None:
 
     assert (at, came) == pytest.approx((30.5, curve.reward[-4:].mean()))
     seen = []
-    judge([curve], {"spy": lambda compute, reward, at: seen.append((len(compute), at))})
+    judge([curve], {"spy": lambda early, at: seen.append((len(early.compute), at))})
     assert seen == [(12, 30.5), (16, 30.5), (24, 30.5)]
 
 
@@ -36,7 +36,7 @@ def test_numbers_of_the_table_are_those_of_the_definitions(tmp_path) -> None:
     curves = read(csv(tmp_path / "runs.csv", "run,compute,reward\n" + lines(32) + lines(40, "b")))
 
     def shifted(by: float):
-        return lambda compute, reward, at: IntervalForecast(0.1 + at / 100 + by, ((0.0, 1.0), (0.9, 1.0)))
+        return lambda _, at: IntervalForecast(0.1 + at / 100 + by, ((0.0, 1.0), (0.9, 1.0)))
 
     text = table("All", rows(judge(curves, {"high": shifted(0.02), "none": lambda *_: None})))
 
@@ -46,7 +46,7 @@ def test_numbers_of_the_table_are_those_of_the_definitions(tmp_path) -> None:
 
 def test_the_last_five_have_their_t_interval() -> None:
     reward = np.r_[0.9, 0.5, 0.52, 0.48, 0.51, 0.49]
-    said = last_five(np.arange(6.0), reward, 9.0)
+    said = mean_of_last(reward, LEVELS)
 
     assert said.value == pytest.approx(0.5)
     (lo, hi), _ = said.intervals

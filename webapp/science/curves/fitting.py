@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 import scaling
 from scaling.course import Course, course_of
+from scaling.points import rising
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
 from webapp.record.runs.sampling import newest
@@ -51,7 +52,8 @@ WHOLE = Question()
 
 @dataclass(frozen=True)
 class Curve:
-    """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n].
+    """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n]; work:
+    tokens [n], where x is device-hours and all are known, for hours are not always worth the same.
 
     `start` holds the pass rates measured before the first update, at zero compute; `unknown` the steps of evaluations
     that are not here, because nobody knows their compute on this axis.
@@ -65,11 +67,12 @@ class Curve:
     start: tuple[float, ...]
     start_se: float | None
     unknown: tuple[int, ...] = ()
+    work: np.ndarray | None = None
 
     def only(self, chosen: np.ndarray) -> "Curve":
         """The points of a mask [n]."""
         columns = {name: getattr(self, name)[chosen] for name in ("x", "y", "se", "step", "hours")}
-        return replace(self, **columns)
+        return replace(self, **columns, work=None if self.work is None else self.work[chosen])
 
     def inside(self, question: Question) -> np.ndarray:
         """Mask [n] of the points that the question's window holds."""
@@ -103,11 +106,21 @@ def curves_of(
 
 def _curves(run_ids: Iterable[str], x: str, metric: str) -> dict[str, Curve]:
     columns = (AXES[x].key, "step", "device_hours", "value", "stderr")
+    if x == DEFAULT_AXIS:
+        columns += ("tokens",)
     return {run_id: curve_from(*found) for run_id, found in arrays_of(run_ids, metric, columns).items()}
 
 
-def curve_from(x: ArrayLike, step: ArrayLike, hours: ArrayLike, value: ArrayLike, se: ArrayLike) -> Curve:
-    """The curve of columns [n] in the order of training; what is not known is NaN or None."""
+def curve_from(
+    x: ArrayLike,
+    step: ArrayLike,
+    hours: ArrayLike,
+    value: ArrayLike,
+    se: ArrayLike,
+    tokens: ArrayLike | None = None,
+) -> Curve:
+    """The curve of columns [n] in the order of training; what is not known is NaN or None. tokens: beside device-hours
+    alone."""
     x, hours, value, se = (np.asarray(column, float) for column in (x, hours, value, se))
     step = np.asarray(step, int)
     order = np.argsort(x, kind="stable")
@@ -121,6 +134,7 @@ def curve_from(x: ArrayLike, step: ArrayLike, hours: ArrayLike, value: ArrayLike
         start=tuple(value[start].tolist()),
         start_se=None if not len(start) or np.isnan(se[start[0]]) else float(se[start[0]]),
         unknown=tuple(step[np.isnan(x)].tolist()),
+        work=None if tokens is None else rising(np.asarray(tokens, float)[later]),
     )
 
 
@@ -137,15 +151,16 @@ def fit_curve(curve: Curve, question: Question) -> "scaling.Fit":
         question.form,
         question.level,
         question.robust,
+        None if curve.work is None else tuple(curve.work[inside]),
     )
 
 
 @lru_cache(maxsize=512)
 def _cached_fit(
-    x: tuple, y: tuple, start: tuple, form: str, level: float, robust: bool = False
+    x: tuple, y: tuple, start: tuple, form: str, level: float, robust: bool, work: tuple | None
 ) -> "scaling.Fit":
-    observed = start or None
-    return scaling.fit(np.array(x), np.array(y), form=form, level=level, r0_observed=observed, robust=robust)
+    options = {"form": form, "level": level, "robust": robust, "work": work}
+    return scaling.fit(np.array(x), np.array(y), r0_observed=start or None, **options)
 
 
 def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]":

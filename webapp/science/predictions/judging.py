@@ -26,7 +26,7 @@ from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import bump
 from webapp.science.curves import fitting
 from webapp.science.curves.fitting import Question, curve_from, try_fit
-from webapp.science.curves.words import percent, rate, signed, signed_span
+from webapp.science.curves.words import DEFAULT_AXIS, percent, rate, signed, signed_span
 from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.discussion import locked, newly_passed, tell
 from webapp.science.predictions.frozen import evaluated_until
@@ -120,8 +120,9 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
         x=prediction.x, metric=prediction.metric, form=prediction.frozen["form"], level=prediction.level,
         window_lo=prediction.window_lo, cutoff=stop, robust=prediction.frozen["question"]["robust"],
     )  # fmt: skip
+    tokens = [p.tokens for p in known] if prediction.x == DEFAULT_AXIS else None
     rows = ((at(p, prediction), p.step, p.device_hours, p.value, p.stderr) for p in known)
-    fit, problem = try_fit(curve_from(*zip(*rows, strict=True)), question)
+    fit, problem = try_fit(curve_from(*zip(*rows, strict=True), tokens), question)
     came = fitting.read(fitting.forecast_of(fit)) if fit else None
     if fit is None or came is None or came.ceiling is None or came.interval is None:
         raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")

@@ -58,7 +58,7 @@ def forecast(curve: Curve) -> tuple[str, str, Payload | None]:
     """(status, message, what is stored) of the forecast from these evaluations, from the last one on."""
     last = float(curve.x[-1])
     grid = np.geomspace(last, REACH * last, NODES)
-    said = at_levels(curve.x, curve.y, grid, LEVELS)
+    said = at_levels(curve.x, curve.y, grid, LEVELS, work=curve.work)
     any_level = said[-1]
     if any_level.status == "failed":
         return "failed", any_level.message, None
