@@ -7,7 +7,7 @@ against the mean of the evaluations in that eighth: errors, how often the interv
 Finished runs to judge forecasts by: a CSV of anybody's, or Parquet files that say where they are from.
 
 A CSV has the columns run, compute and reward, a Parquet file run, reward and one or more of AXES; both may have task,
-recipe and seed, and tokens beside another compute. The metadata of a Parquet file name PROVENANCE.
+recipe and seed, and tokens beside device-hours. The metadata of a Parquet file name PROVENANCE.
 """
 
 import math
@@ -94,6 +94,7 @@ def _curves(path: Path, axis: str) -> Iterator[Curve]:
     reward = found.numbers("reward")
     work = [0.0 if cell in (None, "") else cell for cell in found.cells.get(WORK, [None] * len(found.rows))]
     work = Columns({WORK: work}, found.rows).numbers(WORK)
+    is_by_hours = axis == "device_hours" or path.suffix.lower() not in PARQUET
     runs: dict[tuple[str, ...], list[int]] = {}
     for k, row in enumerate(found.rows):
         if compute[k] is not None:
@@ -102,7 +103,7 @@ def _curves(path: Path, axis: str) -> Iterator[Curve]:
         order, *points = _points(
             [compute[k] for k in rows], [reward[k] for k in rows], [found.rows[k] for k in rows]
         )
-        done = None if axis == WORK else rising(np.array([work[rows[k]] for k in order]))
+        done = rising(np.array([work[rows[k]] for k in order])) if is_by_hours else None
         yield Curve(path.stem, task, run, *points, recipe, seed, done)
 
 

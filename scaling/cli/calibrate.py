@@ -27,7 +27,7 @@ def add(commands) -> None:
         nargs="+",
         type=Path,
         metavar="RUNS.csv",
-        help="columns run, compute, reward; task, recipe and seed if they are there. Or a folder of such files",
+        help="columns run, compute, reward; task, recipe, seed and tokens if they are there. Or a folder of such files",
     )
     option("--axis", choices=AXES, default=AXES[0], help="compute of Parquet files, which have several")
     option("--json", action="store_true", help="print JSON instead of tables")

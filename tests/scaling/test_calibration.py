@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.validate_real import main as validate_real
-from scaling.calibration import LEVELS, IntervalForecast, judge, mean_of_last, read, rows
+from scaling import extrapolate
+from scaling.calibration import LEVELS, IntervalForecast, forecast, judge, mean_of_last, read, rows
 from scaling.cli import main
 from scaling.cli.calibrate import table
 
@@ -95,6 +96,19 @@ def test_the_tables_as_json(tmp_path, capsys) -> None:
     first = found["tables"][-1]["rows"][0]
     assert (first["cut"], first["method"], first["runs"], first["without"]) == (0.375, "forecast", 2, 0)
     assert len(first["inside"]) == len(found["levels"]) and first["rmse"] >= abs(first["bias"])
+
+
+def test_tokens_beside_another_compute_are_what_the_forecast_goes_by(tmp_path) -> None:
+    rows_of = "".join(f"a,{k + min(k, 10)},{0.1 + k / 100:.4f},{1000 * k}\n" for k in range(1, 33))
+    (curve,) = read(csv(tmp_path / "a.csv", "run,compute,reward,tokens\n" + rows_of))
+    gap = rows_of.replace(",7000\n", ",\n")
+    (unknown,) = read(csv(tmp_path / "b.csv", "run,compute,reward,tokens\n" + gap))
+
+    early = curve.until(0.5)
+    at = 2.0 * early.compute[-1]
+    assert early.work is not None and unknown.work is None
+    by_tokens = extrapolate(early.work, early.reward, [2.0 * early.work[-1]]).value[0]
+    assert forecast(early, at).value == pytest.approx(by_tokens)
 
 
 def test_too_few_evaluations_are_a_run_without_a_forecast(tmp_path) -> None:

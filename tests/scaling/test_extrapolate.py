@@ -221,6 +221,29 @@ def test_an_evaluation_before_the_first_update_hardly_moves_what_is_ahead() -> N
         assert said.hi - said.lo == pytest.approx(width, rel=0.1)
 
 
+def test_hours_that_are_not_worth_the_same_go_by_what_was_done_in_them() -> None:
+    """A machine that had half of its speed in the first third of the run."""
+    work, reward = points()
+    hours = work + np.minimum(work, work[len(work) // 3])
+    ahead = hours[-1] * np.array([1.0, 2.0, 10.0])
+
+    said = extrapolate(hours, reward, ahead, work=work)
+
+    by_work = extrapolate(work, reward, work[-1] * np.array([1.0, 2.0, 10.0]))
+    assert said.value == pytest.approx(by_work.value) and said.hi == pytest.approx(by_work.hi)
+    assert said.at == pytest.approx(ahead) and said.ceiling == by_work.ceiling
+    seen = extrapolate(hours, reward, hours[[0, 9, -1]], work=work)
+    assert seen.value == pytest.approx(extrapolate(work, reward, work[[0, 9, -1]]).value)
+
+
+def test_an_even_pace_changes_nothing() -> None:
+    compute, reward = points()
+
+    plain, paced = (extrapolate(compute, reward, LATER, work=work) for work in (None, 3.0e6 * compute))
+
+    assert paced.value == pytest.approx(plain.value) and paced.lo == pytest.approx(plain.lo)
+
+
 def test_given_errors_are_taken_unless_the_scatter_is_larger() -> None:
     compute, reward = points(sd=0.01)
 

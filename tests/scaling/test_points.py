@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import scaling
-from scaling.points import prepare
+from scaling.points import prepare, rising
 
 C = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 R = [0.1, 0.2, 0.3, 0.4, 0.45, 0.47]
@@ -35,6 +35,9 @@ def test_bad_points_are_refused_by_row_and_reason(compute, reward, row, reason) 
     "options, reason",
     [
         ({"window": (5.0, 2.0)}, "the window 5:2 is empty"),
+        ({"work": C[:5]}, "6 computes but 5 of work"),
+        ({"work": [0.0, *C[1:]]}, "work 0 is not above zero"),
+        ({"work": [*C[:4], 6.0, 5.0]}, "work 5 is less than at less compute"),
         ({"window": (3.0, None)}, "only 4 points in the window (6 given)"),
         ({"window": (float("nan"), None)}, "an end of the window is not a number"),
         ({"level": 1.0}, "level 1.0 is not between 0 and 1"),
@@ -63,6 +66,20 @@ def test_the_digest_depends_on_the_points_used_and_on_nothing_else() -> None:
     assert whole.digest == shuffled.digest == windowed.digest
     assert whole.digest != prepare(C, [*R[:5], 0.48]).digest
     assert whole.digest != prepare(C, R, r0_observed=[0.1]).digest
+
+
+def test_work_stays_with_its_points() -> None:
+    order = [3, 0, 5, 1, 4, 2]
+    data = prepare(np.take(C, order), np.take(R, order), work=np.take(C, order) ** 2, window=(2.0, None))
+
+    assert data.work == pytest.approx(np.array(C[1:]) ** 2)
+    assert data.of(data.reward > 0.25).work == pytest.approx([9.0, 16.0, 25.0, 36.0])
+
+
+def test_work_that_is_not_known_throughout_is_none() -> None:
+    for work in ([1.0, np.nan, 3.0], [0.0, 1.0, 2.0], [1.0, 3.0, 2.0]):
+        assert rising(np.array(work)) is None
+    assert rising(np.array([1.0, 1.0, 2.0])) is not None
 
 
 def test_inputs_are_never_written_to() -> None:

@@ -4,11 +4,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from django.db.models import F
 
 import scaling
 from scaling import course
 from webapp.record.runs.models import Point
-from webapp.science.curves import services
+from webapp.science.curves import fitting, services
 from webapp.science.curves.fitting import read
 from webapp.science.curves.models import Fit
 
@@ -33,6 +34,30 @@ def test_it_is_what_the_same_points_say(make_run):
     assert value == pytest.approx(said.value, abs=2e-3)
     assert lo == pytest.approx(said.lo, abs=2e-3)
     assert hi == pytest.approx(said.hi, abs=2e-3)
+
+
+def test_it_goes_by_tokens_where_hours_were_not_worth_the_same(make_run):
+    run = make_run(a=0.6, n=30)
+    slow = Point.objects.filter(series__run=run, device_hours__lt=1.0)
+    lost = float(slow.order_by("-device_hours").values_list("device_hours", flat=True)[0])
+    slow.update(device_hours=2.0 * F("device_hours"))
+    Point.objects.filter(series__run=run, tokens__gt=1e6 * lost).update(device_hours=F("device_hours") + lost)
+
+    found = read(fitted(run).forecast)
+
+    curve = fitting.curve_of(run)
+    assert curve.work is not None and fitting.curve_of(run, "tokens").work is None
+    said = scaling.extrapolate(curve.work, curve.y, 2.0 * curve.work[-1:])
+    assert found.value_at(2.0 * found.seen) == pytest.approx(
+        [said.value[0], said.lo[0], said.hi[0]], abs=2e-3
+    )
+
+
+def test_without_the_tokens_of_one_evaluation_it_goes_by_hours(make_run):
+    run = make_run(a=0.6, n=30)
+    Point.objects.filter(series__run=run, step=100).update(tokens=None)
+
+    assert fitting.curve_of(run).work is None and fitted(run).forecast["status"] == "ok"
 
 
 def test_the_multiples_of_the_compute_seen_are_what_it_says_there(make_run):
