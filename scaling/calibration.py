@@ -100,11 +100,11 @@ def _curves(path: Path, axis: str) -> Iterator[Curve]:
         if compute[k] is not None:
             runs.setdefault(_names(found, k, row, path.stem), []).append(k)
     for (task, run, recipe, seed), rows in runs.items():
-        order, *points = _points(
+        order, x, y = _points(
             [compute[k] for k in rows], [reward[k] for k in rows], [found.rows[k] for k in rows]
         )
         done = rising(np.array([work[rows[k]] for k in order])) if is_by_hours else None
-        yield Curve(path.stem, task, run, *points, recipe, seed, done)
+        yield Curve(path.stem, task, run, x, y, recipe, seed, done)
 
 
 def read_along(path: Path, column: str, axis: str = AXES[0]) -> tuple[list[Curve], list[float]]:

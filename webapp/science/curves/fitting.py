@@ -105,9 +105,14 @@ def curves_of(
 
 
 def _curves(run_ids: Iterable[str], x: str, metric: str) -> dict[str, Curve]:
-    columns = (AXES[x].key, "step", "device_hours", "value", "stderr")
-    if x == DEFAULT_AXIS:
-        columns += ("tokens",)
+    columns = [
+        AXES[x].key,
+        "step",
+        "device_hours",
+        "value",
+        "stderr",
+        *(["tokens"] if x == DEFAULT_AXIS else []),
+    ]
     return {run_id: curve_from(*found) for run_id, found in arrays_of(run_ids, metric, columns).items()}
 
 
@@ -159,8 +164,9 @@ def fit_curve(curve: Curve, question: Question) -> "scaling.Fit":
 def _cached_fit(
     x: tuple, y: tuple, start: tuple, form: str, level: float, robust: bool, work: tuple | None
 ) -> "scaling.Fit":
-    options = {"form": form, "level": level, "robust": robust, "work": work}
-    return scaling.fit(np.array(x), np.array(y), r0_observed=start or None, **options)
+    columns = np.array(x), np.array(y)
+    observed = start or None
+    return scaling.fit(*columns, form=form, level=level, r0_observed=observed, robust=robust, work=work)
 
 
 def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]":

@@ -120,9 +120,10 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
         x=prediction.x, metric=prediction.metric, form=prediction.frozen["form"], level=prediction.level,
         window_lo=prediction.window_lo, cutoff=stop, robust=prediction.frozen["question"]["robust"],
     )  # fmt: skip
-    tokens = [p.tokens for p in known] if prediction.x == DEFAULT_AXIS else None
-    rows = ((at(p, prediction), p.step, p.device_hours, p.value, p.stderr) for p in known)
-    fit, problem = try_fit(curve_from(*zip(*rows, strict=True), tokens), question)
+    rows = ((at(p, prediction), p.step, p.device_hours, p.value, p.stderr, p.tokens) for p in known)
+    x, step, hours, value, se, tokens = zip(*rows, strict=True)
+    curve = curve_from(x, step, hours, value, se, tokens if prediction.x == DEFAULT_AXIS else None)
+    fit, problem = try_fit(curve, question)
     came = fitting.read(fitting.forecast_of(fit)) if fit else None
     if fit is None or came is None or came.ceiling is None or came.interval is None:
         raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")
