@@ -129,7 +129,7 @@ def test_the_command_makes_the_model_that_is_named(
     assert "no base model named 'huge'; there are: tiny-arithmetic, " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [BASE_MODEL, "tiny-mixture"])
+@pytest.mark.parametrize("name", [BASE_MODEL, "tiny-countdown", "tiny-mixture"])
 def test_a_model_that_comes_along_is_copied(tmp_path: Path, name: str) -> None:
     out, made = tmp_path / "models" / name, MADE / name
 
