@@ -45,7 +45,7 @@ def verdict(row: Row | Level, claimed: float = SHOWN) -> str:
         return "too few to say"
     if row.hi < claimed:
         return "too narrow"
-    return "wider than need be" if row.lo > claimed else "agrees, as far as the number tells"
+    return "wider than need be" if row.lo > claimed else "agrees so far"
 
 
 def recalibration(found: Found) -> str:
