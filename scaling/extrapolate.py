@@ -115,8 +115,9 @@ def extrapolate(
     data that cannot be used (as `scaling.fit`) or a level outside (0, 1). A curve that falls or jumps has status
     "failed": no saturating curve describes it.
     """
-    options = {"stderr": stderr, "r0_observed": r0_observed, "work": work, "prior": prior}
-    (found,) = at_levels(compute, reward, at, (level,), **options)  # type: ignore[arg-type]
+    (found,) = at_levels(
+        compute, reward, at, (level,), stderr=stderr, r0_observed=r0_observed, work=work, prior=prior
+    )
     return found
 
 

@@ -68,8 +68,10 @@ def fit_many(
     r0_observed: Sequence[Sequence[float]] | None = None,
     level: float = 0.9,
     bounded: bool = True,
+    work: Sequence[ArrayLike | None] | None = None,
 ) -> ManyFits:
-    """Least squares of each (compute [n], reward [n]); arguments as of `scaling.fit`, `r0_observed` one list a curve.
+    """Least squares of each (compute [n], reward [n]); arguments as of `scaling.fit`, `r0_observed` and `work` one a
+    curve.
 
     Raises InputError, naming the curve, where `scaling.fit` would; nothing is fitted then.
     """
@@ -79,7 +81,8 @@ def fit_many(
         raise InputError(f"{len(curves)} curves but {len(r0_observed)} lists in r0_observed")
     starts = r0_observed if r0_observed is not None else [()] * len(curves)
     data = tuple(
-        _prepared(i, c, r, s, bounded) for i, ((c, r), s) in enumerate(zip(curves, starts, strict=True))
+        _prepared(i, c, r, s, bounded, w)
+        for i, ((c, r), s, w) in enumerate(zip(curves, starts, work or [None] * len(curves), strict=True))
     )
     found = np.full((len(data), 6), np.nan)
     usable = [i for i in range(len(data)) if not hopeless(data[i])]
@@ -93,9 +96,11 @@ def fit_many(
     return ManyFits(form, columns, found[:, 4], found[:, 5], counts, level, data, options)
 
 
-def _prepared(index: int, compute: ArrayLike, reward: ArrayLike, start, bounded: bool) -> Points:
+def _prepared(
+    index: int, compute: ArrayLike, reward: ArrayLike, start, bounded: bool, work: ArrayLike | None
+) -> Points:
     try:
-        return prepare(compute, reward, r0_observed=start, bounded=bounded)
+        return prepare(compute, reward, r0_observed=start, bounded=bounded, work=work)
     except InputError as error:
         raise InputError(f"curve {index}: {error}") from None
 

@@ -46,8 +46,7 @@ class Points:
 
     def of(self, chosen: np.ndarray) -> "Points":
         """Those of a mask [n] or of these places."""
-        columns = (None if each is None else each[chosen] for each in (self.stderr, self.work))
-        stderr, work = columns
+        stderr, work = (None if each is None else each[chosen] for each in (self.stderr, self.work))
         return Points(self.compute[chosen], self.reward[chosen], stderr, self.r0_observed, work)
 
 

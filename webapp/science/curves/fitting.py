@@ -52,8 +52,8 @@ WHOLE = Question()
 
 @dataclass(frozen=True)
 class Curve:
-    """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n]; work:
-    tokens [n], where x is device-hours and all are known, for hours are not always worth the same.
+    """A run's evaluations on one axis, ascending: x > 0 [n], y [n], se [n] (NaN unknown), step [n], hours [n]; of
+    hours and tokens NaN is unknown.
 
     `start` holds the pass rates measured before the first update, at zero compute; `unknown` the steps of evaluations
     that are not here, because nobody knows their compute on this axis.
@@ -66,13 +66,18 @@ class Curve:
     hours: np.ndarray
     start: tuple[float, ...]
     start_se: float | None
+    tokens: np.ndarray
     unknown: tuple[int, ...] = ()
-    work: np.ndarray | None = None
+
+    @property
+    def work(self) -> np.ndarray | None:
+        """Tokens, where x is device-hours and all are known: hours are not always worth the same."""
+        return rising(self.tokens) if np.array_equal(self.x, self.hours) else None
 
     def only(self, chosen: np.ndarray) -> "Curve":
         """The points of a mask [n]."""
-        columns = {name: getattr(self, name)[chosen] for name in ("x", "y", "se", "step", "hours")}
-        return replace(self, **columns, work=None if self.work is None else self.work[chosen])
+        columns = {name: getattr(self, name)[chosen] for name in ("x", "y", "se", "step", "hours", "tokens")}
+        return replace(self, **columns)
 
     def inside(self, question: Question) -> np.ndarray:
         """Mask [n] of the points that the question's window holds."""
@@ -93,7 +98,7 @@ class Curve:
 
 def curve_of(run: Run, x: str = DEFAULT_AXIS, metric: str = DEFAULT_METRIC) -> Curve:
     """Every effective (not superseded), unsampled point of the run's series; points without that x are only counted."""
-    return _curves([run.pk], x, metric).get(run.pk) or curve_from((), (), (), (), ())
+    return _curves([run.pk], x, metric).get(run.pk) or curve_from((), (), (), (), (), ())
 
 
 def curves_of(
@@ -105,14 +110,7 @@ def curves_of(
 
 
 def _curves(run_ids: Iterable[str], x: str, metric: str) -> dict[str, Curve]:
-    columns = [
-        AXES[x].key,
-        "step",
-        "device_hours",
-        "value",
-        "stderr",
-        *(["tokens"] if x == DEFAULT_AXIS else []),
-    ]
+    columns = (AXES[x].key, "step", "device_hours", "value", "stderr", "tokens")
     return {run_id: curve_from(*found) for run_id, found in arrays_of(run_ids, metric, columns).items()}
 
 
@@ -122,11 +120,10 @@ def curve_from(
     hours: ArrayLike,
     value: ArrayLike,
     se: ArrayLike,
-    tokens: ArrayLike | None = None,
+    tokens: ArrayLike,
 ) -> Curve:
-    """The curve of columns [n] in the order of training; what is not known is NaN or None. tokens: beside device-hours
-    alone."""
-    x, hours, value, se = (np.asarray(column, float) for column in (x, hours, value, se))
+    """The curve of columns [n] in the order of training; what is not known is NaN or None."""
+    x, hours, value, se, tokens = (np.asarray(column, float) for column in (x, hours, value, se, tokens))
     step = np.asarray(step, int)
     order = np.argsort(x, kind="stable")
     start, later = order[x[order] <= 0], order[x[order] > 0]
@@ -139,7 +136,7 @@ def curve_from(
         start=tuple(value[start].tolist()),
         start_se=None if not len(start) or np.isnan(se[start[0]]) else float(se[start[0]]),
         unknown=tuple(step[np.isnan(x)].tolist()),
-        work=None if tokens is None else rising(np.asarray(tokens, float)[later]),
+        tokens=tokens[later],
     )
 
 
@@ -156,7 +153,7 @@ def fit_curve(curve: Curve, question: Question) -> "scaling.Fit":
         question.form,
         question.level,
         question.robust,
-        None if curve.work is None else tuple(curve.work[inside]),
+        None if (work := curve.work) is None else tuple(work[inside]),
     )
 
 
@@ -164,9 +161,8 @@ def fit_curve(curve: Curve, question: Question) -> "scaling.Fit":
 def _cached_fit(
     x: tuple, y: tuple, start: tuple, form: str, level: float, robust: bool, work: tuple | None
 ) -> "scaling.Fit":
-    columns = np.array(x), np.array(y)
     observed = start or None
-    return scaling.fit(*columns, form=form, level=level, r0_observed=observed, robust=robust, work=work)
+    return scaling.fit(x, y, form=form, level=level, r0_observed=observed, robust=robust, work=work)
 
 
 def try_fit(curve: Curve, question: Question) -> "tuple[scaling.Fit | None, str]":

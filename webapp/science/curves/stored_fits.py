@@ -5,10 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import django
 import numpy as np
+
+if TYPE_CHECKING:
+    from webapp.science.curves.fitting import Curve
 
 STAGES = (0.5, 1.0)  # shares of the evaluations that a run had when it was fitted
 FEWEST = 5
@@ -16,12 +19,10 @@ CHUNK = 128  # runs that are read, fitted and stored together
 
 
 class Part(NamedTuple):
-    """What is fitted: one run's compute [n] in device-hours, pass rates [n], and those before the first update."""
+    """What is fitted: the evaluations of a run up to a stage."""
 
     run_id: str
-    compute: tuple[float, ...]
-    rates: tuple[float, ...]
-    start: tuple[float, ...]
+    curve: "Curve"
 
 
 def fit_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -31,8 +32,12 @@ def fit_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
 
     if not parts:
         return []
-    curves = [(np.array(part.compute), np.array(part.rates)) for part in parts]
-    many = fit_many(curves, r0_observed=[part.start for part in parts])
+    curves = [part.curve for part in parts]
+    many = fit_many(
+        [(curve.x, curve.y) for curve in curves],
+        r0_observed=[curve.start for curve in curves],
+        work=[curve.work for curve in curves],
+    )
     fits = [many.fit(index) for index in range(len(many))]
     return [
         {
@@ -88,18 +93,15 @@ def _chunks(run_ids: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def parts_of(run_ids: Sequence[str]) -> list[Part]:
-    """What each run had been fitted to, the earliest first: ids of stored fits grow with time."""
-    from webapp.record.runs.points import effective_points_of
+    """What each run had been fitted to, the earliest first: ids of stored fits grow with time. One query."""
+    from webapp.science.curves.fitting import curves_of
 
-    found = effective_points_of(run_ids)
-    parts = []
+    found, parts = curves_of(run_ids), []
     for run_id in run_ids:
-        points = sorted(found.get(run_id, []), key=lambda point: point.device_hours or 0.0)
-        start = tuple(point.value for point in points if not point.device_hours)
-        later = [(point.device_hours, point.value) for point in points if point.device_hours]
+        if (curve := found.get(run_id)) is None:
+            continue
         for stage in STAGES:
-            known = later[: round(stage * len(later))]
-            if len(known) >= FEWEST:
-                compute, rates = zip(*known, strict=True)
-                parts.append(Part(run_id, compute, rates, start))
+            known = round(stage * len(curve.x))
+            if known >= FEWEST:
+                parts.append(Part(run_id, curve.only(np.arange(known))))
     return parts

@@ -26,7 +26,7 @@ from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import bump
 from webapp.science.curves import fitting
 from webapp.science.curves.fitting import Question, curve_from, try_fit
-from webapp.science.curves.words import DEFAULT_AXIS, percent, rate, signed, signed_span
+from webapp.science.curves.words import percent, rate, signed, signed_span
 from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.discussion import locked, newly_passed, tell
 from webapp.science.predictions.frozen import evaluated_until
@@ -121,9 +121,7 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
         window_lo=prediction.window_lo, cutoff=stop, robust=prediction.frozen["question"]["robust"],
     )  # fmt: skip
     rows = ((at(p, prediction), p.step, p.device_hours, p.value, p.stderr, p.tokens) for p in known)
-    x, step, hours, value, se, tokens = zip(*rows, strict=True)
-    curve = curve_from(x, step, hours, value, se, tokens if prediction.x == DEFAULT_AXIS else None)
-    fit, problem = try_fit(curve, question)
+    fit, problem = try_fit(curve_from(*zip(*rows, strict=True)), question)
     came = fitting.read(fitting.forecast_of(fit)) if fit else None
     if fit is None or came is None or came.ceiling is None or came.interval is None:
         raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")

@@ -12,6 +12,7 @@ from webapp.record.runs.models import Point
 from webapp.science.curves import fitting, services
 from webapp.science.curves.fitting import read
 from webapp.science.curves.models import Fit
+from webapp.science.curves.stored_fits import store_fits
 
 
 def fitted(run):
@@ -51,6 +52,19 @@ def test_it_goes_by_tokens_where_hours_were_not_worth_the_same(make_run):
     assert found.value_at(2.0 * found.seen) == pytest.approx(
         [said.value[0], said.lo[0], said.hi[0]], abs=2e-3
     )
+
+
+def test_fits_that_are_stored_together_say_what_a_refit_says(make_run):
+    run = make_run(a=0.6, n=30)
+    Point.objects.filter(series__run=run, device_hours__lt=1.0).update(device_hours=0.5 * F("device_hours"))
+    assert list(store_fits([run.pk])) == [1]
+    together = read(Fit.objects.filter(run=run).latest("id").forecast)
+    Fit.objects.filter(run=run).delete()
+
+    alone = read(fitted(run).forecast)
+
+    assert together.value == pytest.approx(alone.value) and together.hi == pytest.approx(alone.hi)
+    assert together.seen == alone.seen
 
 
 def test_without_the_tokens_of_one_evaluation_it_goes_by_hours(make_run):
