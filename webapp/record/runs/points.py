@@ -49,25 +49,16 @@ class CurvePoint(NamedTuple):
 
 COLUMNS = ", ".join(f'p."{name}"' for name in CurvePoint._fields)
 _ROWS = f"""{CHOSEN}
-SELECT chosen.run_id, {COLUMNS} FROM chosen JOIN runs_effective_point AS p ON p.series_id = chosen.id
+SELECT {COLUMNS} FROM chosen JOIN runs_effective_point AS p ON p.series_id = chosen.id
 """  # nosec B608  # constants; values are parameters
 
 
 def effective_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
     """Every effective point of a series. One query."""
-    return effective_points_of([run.pk], metric).get(run.pk, [])
-
-
-def effective_points_of(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, list[CurvePoint]]:
-    """Run -> every effective point of a series, for many runs in one query."""
-    found: dict[str, list[CurvePoint]] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_ROWS, {"runs": list(run_ids), "names": names_for(metric)})
-        for run_id, *row in cursor.fetchall():
-            found.setdefault(run_id, []).append(CurvePoint(*row))
-    for points in found.values():
-        points.sort(key=attrgetter("attempt", "seq"))
-    return found
+        cursor.execute(_ROWS, {"runs": [run.pk], "names": names_for(metric)})
+        points = [CurvePoint(*row) for row in cursor.fetchall()]
+    return sorted(points, key=attrgetter("attempt", "seq"))
 
 
 _SUPERSEDED = f"""
