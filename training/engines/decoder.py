@@ -4,12 +4,14 @@ Attention of one new token a row goes over the slot cache, in the form that tran
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -38,10 +40,14 @@ class Decoder:
         config, columns = self.model.config, recipe.rollout.max_sequence_tokens
         _check_attention(config, columns)
         use_slots(self.model, is_compiled=recipe.engine.compile, device=device)
+        held = dtype
+        if is_slow(dtype, device):
+            multiply_in_float32(self.model)
+            held = torch.float32
         room = kv_room(recipe, device)
-        slots = min(recipe.engine.max_sequences, room.bytes // SlotCache.row_bytes(config, columns, dtype))
-        refuse_too_small(room, recipe, SlotCache.row_bytes(config, 1, dtype))
-        self._cache = SlotCache(config, slots, columns, dtype, device)
+        slots = min(recipe.engine.max_sequences, room.bytes // SlotCache.row_bytes(config, columns, held))
+        refuse_too_small(room, recipe, SlotCache.row_bytes(config, 1, held))
+        self._cache = SlotCache(config, slots, columns, held, device)
         self._rows = Rows(slots, columns, recipe.seed)
 
     def __len__(self) -> int:
@@ -168,6 +174,25 @@ def _check_attention(config: Any, columns: int) -> None:
         )
 
 
+def is_slow(dtype: torch.dtype, device: str) -> bool:
+    """Whether this is a CPU without instructions for products of that dtype, where they take up to 15 times as long as
+    those of float32."""
+    kernels = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
+    return device == "cpu" and dtype in kernels and not getattr(torch.ops.mkldnn, kernels[dtype])()
+
+
+def multiply_in_float32(model: torch.nn.Module) -> None:
+    """Have linear layers multiply in float32 and round the results, as the instructions for a lower dtype do."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.forward = partial(_float32_linear, module)  # type: ignore[method-assign]
+
+
+def _float32_linear(layer: torch.nn.Linear, input: Tensor) -> Tensor:  # noqa: A002 - as in torch
+    bias = None if layer.bias is None else layer.bias.float()
+    return functional.linear(input.float(), layer.weight.float(), bias).to(input.dtype)
+
+
 ATTENTION, COMPILED_ATTENTION = "headroom_slots", "headroom_slots_compiled"
 Kernel = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
@@ -184,14 +209,15 @@ def use_slots(model: Any, *, is_compiled: bool, device: str) -> None:
 def products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """[N, KV heads, queries a KV head, size], by two batched products.
 
-    query: [N, KV heads, queries a KV head, size], scaled; key, value: [N, KV heads, W, size]; mask: additive,
-    [N, 1, 1, W]. torch's fused kernel takes every head of every row by itself, which on CPU is up to ten times as slow.
+    query: [N, KV heads, queries a KV head, size], scaled; key, value: [N, KV heads, W, size], in the cache's dtype;
+    mask: additive, [N, 1, 1, W]. torch's fused kernel takes every head of every row by itself, which on CPU is up to
+    ten times as slow.
     """
-    scores = torch.matmul(query, key.transpose(2, 3))
+    scores = torch.matmul(query.to(key.dtype), key.transpose(2, 3))
     if mask is not None:
         scores += mask
     weights = scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype)
-    return torch.matmul(weights, value)
+    return torch.matmul(weights, value).to(query.dtype)
 
 
 def fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
@@ -200,7 +226,7 @@ def fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Ten
     if mask is not None:
         scores = scores + mask
     weights = scores.softmax(dim=-1)
-    return (weights.unsqueeze(-1) * value.unsqueeze(2).float()).sum(-2).to(value.dtype)
+    return (weights.unsqueeze(-1) * value.unsqueeze(2).float()).sum(-2).to(query.dtype)
 
 
 def _implementation(kernel: Kernel) -> Callable[..., tuple[Tensor, None]]:

@@ -70,8 +70,8 @@ class SlotCache:
             own_values[self._rows, :, : self._width] = values[chosen]
             return keys, values
         rows = self._all_rows[self._rows]
-        own_keys[rows, :, :, self._columns] = keys.squeeze(2)
-        own_values[rows, :, self._columns] = values.squeeze(2)
+        own_keys[rows, :, :, self._columns] = keys.squeeze(2).to(own_keys.dtype)
+        own_values[rows, :, self._columns] = values.squeeze(2).to(own_values.dtype)
         window = own_keys[self._rows, :, :, : self._width].transpose(2, 3)
         return window, own_values[self._rows, :, : self._width]
 
