@@ -4,14 +4,12 @@ Attention of one new token a row goes over the slot cache, in the form that tran
 """
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -19,6 +17,7 @@ from training.engines.rows import Job, Rows, choose
 from training.engines.slot_cache import SlotCache, kv_room, refuse_too_small
 from training.models import eos_token_ids
 from training.schema import Recipe
+from training.trainer.cpu_kernels import is_slow, multiply_in_float32
 from training.trainer.network import DTYPES, check_compiler, head_logits, load_network
 
 PREFILL_TOKENS = 16_384  # in one forward pass, with padding
@@ -42,7 +41,7 @@ class Decoder:
         use_slots(self.model, is_compiled=recipe.engine.compile, device=device)
         held = dtype
         if is_slow(dtype, device):
-            multiply_in_float32(self.model)
+            multiply_in_float32(self.model, dtype)
             held = torch.float32
         room = kv_room(recipe, device)
         slots = min(recipe.engine.max_sequences, room.bytes // SlotCache.row_bytes(config, columns, held))
@@ -172,25 +171,6 @@ def _check_attention(config: Any, columns: int) -> None:
             f"the transformers engine cannot run layers of {', '.join(sorted(kinds))} on {columns} tokens; "
             "use engine.type=vllm"
         )
-
-
-def is_slow(dtype: torch.dtype, device: str) -> bool:
-    """Whether this is a CPU without instructions for products of that dtype, where they take up to 15 times as long as
-    those of float32."""
-    kernels = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
-    return device == "cpu" and dtype in kernels and not getattr(torch.ops.mkldnn, kernels[dtype])()
-
-
-def multiply_in_float32(model: torch.nn.Module) -> None:
-    """Have linear layers multiply in float32 and round the results, as the instructions for a lower dtype do."""
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear):
-            module.forward = partial(_float32_linear, module)  # type: ignore[method-assign]
-
-
-def _float32_linear(layer: torch.nn.Linear, input: Tensor) -> Tensor:  # noqa: A002 - as in torch
-    bias = None if layer.bias is None else layer.bias.float()
-    return functional.linear(input.float(), layer.weight.float(), bias).to(input.dtype)
 
 
 ATTENTION, COMPILED_ATTENTION = "headroom_slots", "headroom_slots_compiled"

@@ -1,12 +1,14 @@
 """Pieces of a decoder layer that a CPU computes faster than the library's own; the numbers are the same up to rounding.
 
-The trainer installs them; nothing else uses them. A GPU keeps the library's, which have kernels there.
+Trainer and transformers engine install them. A GPU keeps the library's, which have kernels there.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
 from training.trainer import sequences
@@ -19,10 +21,53 @@ LONGEST_FLOAT32, LONGEST_BFLOAT16 = 128, 1024
 
 def install(networks: Networks, *, is_compiled: bool) -> None:
     """Use them in policy and critic. Compiled layers have fused norms already."""
-    sequences.install(networks.transformers(), "headroom_cpu", causal_attention)
+    attention: sequences.Attention = causal_attention
+    if is_slow(networks.dtype, "cpu"):
+        multiply_in_float32(networks.policy.get_decoder(), networks.dtype)
+        attention = in_float32(attention)
+    sequences.install(networks.transformers(), "headroom_cpu", attention)
     for module in networks.modules() if not is_compiled else ():
         if hasattr(module, "variance_epsilon") and _is_rms_norm(module):
             _replace_forward(module)
+
+
+def is_slow(dtype: torch.dtype, device: str) -> bool:
+    """Whether this is a CPU without instructions for products of that dtype, where they take up to 15 times as long as
+    those of float32."""
+    kernels = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
+    return device == "cpu" and dtype in kernels and not getattr(torch.ops.mkldnn, kernels[dtype])()
+
+
+def multiply_in_float32(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Have linear layers multiply numbers of that dtype in float32 and round the results to it, as the instructions
+    do."""
+    for module in model.modules():
+        if type(module) is torch.nn.Linear:
+            module.forward = partial(_rounded_linear, module, dtype)  # type: ignore[method-assign]
+
+
+def _rounded_linear(layer: torch.nn.Linear, dtype: torch.dtype, input: Tensor) -> Tensor:  # noqa: A002 - as in torch
+    with torch.autocast(input.device.type, enabled=False):
+        bias = None if layer.bias is None else layer.bias.to(dtype).float()
+        rounded = functional.linear(input.to(dtype).float(), layer.weight.to(dtype).float(), bias)
+        return rounded.to(dtype)
+
+
+def in_float32(attention: sequences.Attention) -> sequences.Attention:
+    """Where the policy's layers run in a lower dtype, the attention of the same numbers in float32, rounded to it."""
+
+    def attend(
+        module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any
+    ) -> tuple[Tensor, Any]:
+        if not torch.is_autocast_enabled("cpu"):
+            return attention(module, query, key, value, mask, **kwargs)
+        dtype = torch.get_autocast_dtype("cpu")
+        with torch.autocast("cpu", enabled=False):
+            query, key, value = (x.to(dtype).float() for x in (query, key, value))
+            mixed, weights = attention(module, query, key, value, mask, **kwargs)
+        return mixed.to(dtype), weights
+
+    return attend
 
 
 def causal_attention(

@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch import config as functorch_config
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn import functional
@@ -60,7 +61,7 @@ class Networks(torch.nn.Module):
         self.policy: Any = policy
         self.critic = critic
         self._layout = layout or Layout(Resources())
-        self._body_dtype = DTYPES[recipe.precision.trainer]
+        self.dtype = DTYPES[recipe.precision.trainer]  # of the policy's activations
         self._head_dtype = DTYPES[recipe.precision.head_trainer]
         self._held_dtype = DTYPES[recipe.precision.generator]
         self._temperature = recipe.rollout.temperature
@@ -78,7 +79,7 @@ class Networks(torch.nn.Module):
         """
         layout, inner = self._layout, None if lengths is None else [length - 1 for length in lengths]
         inputs = layout.arrange(tokens[:, :-1], inner)
-        hidden = hidden_states(self.policy.get_decoder(), inputs, self._body_dtype)
+        hidden = hidden_states(self.policy.get_decoder(), inputs, self.dtype)
         positions = layout.own(self.positions(wanted.flatten().index_select(0, inputs.places)))
         places = inputs.places.index_select(0, positions)
         said = head_logp(
@@ -207,6 +208,7 @@ def compile_layers(networks: Networks, device: str, backend: str = "inductor") -
     """torch.compile each layer, and the norm after the last, once for any batch and length. CompileError without a C++
     compiler on a CPU."""
     check_compiler("trainer.compile", device)
+    functorch_config.backward_pass_autocast = "off"  # backward passes are outside of autocast, compiled or not
     norms = (getattr(decoder, "norm", None) for decoder in _decoders(networks))
     for module in filter(None, chain(chain.from_iterable(_layers(networks)), norms)):
         module.forward = torch.compile(module.forward, dynamic=True, backend=backend)

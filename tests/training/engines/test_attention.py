@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.engines.decoder import fused, is_slow, multiply_in_float32, products, use_slots
+from training.engines.decoder import fused, products, use_slots
 from training.trainer.network import CompileError, load_network
 
 
@@ -44,28 +44,6 @@ def test_a_float32_cache_gives_what_the_instructions_would() -> None:
         given = kernel(query, key.float(), value.float(), None)
         assert given.dtype == torch.bfloat16
         torch.testing.assert_close(given, expected.bfloat16(), atol=1e-6, rtol=2**-8)
-
-
-@pytest.mark.parametrize("has_bias", [False, True])
-def test_multiplying_in_float32_rounds_once(has_bias: bool) -> None:
-    """Exact products and sums, rounded to the dtype: up to the last bit, which the order of sums may turn."""
-    torch.manual_seed(0)
-    layer = torch.nn.Linear(64, 32, bias=has_bias).bfloat16()
-    x = torch.randn(5, 64).bfloat16()
-    bias = layer.bias.double() if has_bias else 0.0
-    exact = x.double() @ layer.weight.double().T + bias
-
-    multiply_in_float32(layer)
-
-    assert layer(x).dtype == torch.bfloat16
-    torch.testing.assert_close(layer(x), exact.bfloat16(), atol=1e-4, rtol=2**-8)
-    assert (layer(x) == exact.bfloat16()).double().mean() > 0.98
-
-
-def test_which_products_are_slow() -> None:
-    assert not is_slow(torch.float32, "cpu")
-    assert not is_slow(torch.bfloat16, "cuda")
-    assert is_slow(torch.bfloat16, "cpu") != torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def test_compiling_without_a_compiler_names_the_field(

@@ -14,8 +14,17 @@ from transformers import (
 
 from tests.training.conftest import cut_down
 from training.recipe import apply_overrides, load_recipe
-from training.trainer.cpu_kernels import LONGEST_FLOAT32, RmsNorm, install
-from training.trainer.network import Networks
+from training.trainer import sequences
+from training.trainer.cpu_kernels import (
+    LONGEST_FLOAT32,
+    RmsNorm,
+    causal_attention,
+    in_float32,
+    install,
+    is_slow,
+    multiply_in_float32,
+)
+from training.trainer.network import Networks, compile_layers
 
 SIZE = {
     "vocab_size": 20,
@@ -88,6 +97,60 @@ def test_bfloat16_stays_close_to_the_library() -> None:
     errors = [(said(networks, 40)[0] - exact).abs().mean() for networks in (plain, quick)]
 
     assert 0 < errors[1] < 1.5 * errors[0]
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_multiplying_in_float32_rounds_once(has_bias: bool) -> None:
+    """Exact products and sums, rounded to the dtype: up to the last bit, which the order of sums may turn."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(64, 32, bias=has_bias).bfloat16()
+    x = torch.randn(5, 64).bfloat16()
+    bias = layer.bias.double() if has_bias else 0.0
+    exact = x.double() @ layer.weight.double().T + bias
+
+    multiply_in_float32(layer, torch.bfloat16)
+
+    assert layer(x).dtype == torch.bfloat16
+    torch.testing.assert_close(layer(x), exact.bfloat16(), atol=1e-4, rtol=2**-8)
+    assert (layer(x) == exact.bfloat16()).double().mean() > 0.98
+
+
+@pytest.mark.parametrize(
+    ("make", "is_compiled"),
+    [
+        (grouped_query_model, False),
+        (windowed_model, False),
+        (narrow_values_model, False),
+        (grouped_query_model, True),
+    ],
+)
+def test_bfloat16_without_its_instructions_is_bfloat16(make: object, is_compiled: bool) -> None:
+    """As on a CPU that has none: as far from float32 as the library's bfloat16, and of its dtype."""
+    exact, exact_gradients = said(networks_of(make()), 40)
+    plain, rounded = (networks_of(make(), "bfloat16") for _ in range(2))
+    multiply_in_float32(rounded.policy.get_decoder(), torch.bfloat16)
+    sequences.install(rounded.transformers(), "headroom_rounded", in_float32(causal_attention))
+    dtypes = set()
+    layer = rounded.policy.model.layers[0]
+    layer.register_forward_hook(lambda _, __, hidden: dtypes.add(hidden.dtype))
+    if is_compiled:
+        compile_layers(rounded, "cpu", backend="aot_eager")
+
+    (logp, gradients), (plain_logp, plain_gradients) = said(rounded, 40), said(plain, 40)
+
+    assert dtypes == {torch.bfloat16}
+    assert 0 < (logp - exact).abs().mean() < 1.5 * (plain_logp - exact).abs().mean()
+    for name, gradient in exact_gradients.items():
+        error, plain_error = (
+            (found[name] - gradient).norm() / gradient.norm() for found in (gradients, plain_gradients)
+        )
+        assert error < 1.5 * plain_error + 0.01, name
+
+
+def test_which_products_are_slow() -> None:
+    assert not is_slow(torch.float32, "cpu")
+    assert not is_slow(torch.bfloat16, "cuda")
+    assert is_slow(torch.bfloat16, "cpu") != torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def test_norms_of_another_formula_are_left_alone() -> None:
