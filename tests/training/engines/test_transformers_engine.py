@@ -100,7 +100,7 @@ def logp_of(model: Any, request: Request, completion: Completion, temperature: f
     """Log-probabilities of a completion's tokens by one forward pass over the whole sequence."""
     tokens = torch.tensor([request.tokens + completion.tokens])
     with torch.no_grad():
-        logits = model(tokens[:, :-1], use_cache=False).logits
+        logits = model(tokens[:, :-1], use_cache=False).logits.float()
         logp, _ = logp_and_entropy(logits, tokens[:, 1:], temperature=temperature)
     return logp[0, len(request.tokens) - 1 :].numpy()
 
@@ -140,6 +140,24 @@ def test_log_probabilities_are_the_trainers(folders: dict[str, Path], name: str,
         expected = logp_of(model, request, completion, temperature)
         assert np.allclose(completion.logp, expected, atol=1e-4)
         assert completion.versions == [0] * len(completion.tokens)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bfloat16_is_as_near_as_the_librarys(folders: dict[str, Path], name: str) -> None:
+    """Whether the CPU has instructions for its products or not."""
+    requests = requests_of(60)
+    made = engine(folders[name], precision__generator="bfloat16", engine__max_sequences=24)
+
+    completions = run(made.generate(requests, 1.0))
+
+    exact, plain = load_network(folders[name]), load_network(folders[name]).to(torch.bfloat16)
+    pairs = list(zip(requests, completions, strict=True))
+    expected = [logp_of(exact, *pair) for pair in pairs]
+    errors = [np.abs(one.logp - logp).mean() for (_, one), logp in zip(pairs, expected, strict=True)]
+    librarys = [
+        np.abs(logp_of(plain, *pair) - logp).mean() for pair, logp in zip(pairs, expected, strict=True)
+    ]
+    assert 0 < np.mean(errors) < 1.5 * np.mean(librarys)
 
 
 def test_a_request_gives_the_same_whatever_runs_beside_it(folders: dict[str, Path]) -> None:
