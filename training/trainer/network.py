@@ -208,9 +208,8 @@ def compile_layers(networks: Networks, device: str, backend: str = "inductor") -
     """torch.compile each layer, and the norm after the last, once for any batch and length. CompileError without a C++
     compiler on a CPU."""
     check_compiler("trainer.compile", device)
-    functorch_config.backward_pass_autocast = (
-        "off"  # backward passes are outside of autocast, compiled or not
-    )
+    # Backward passes run outside of autocast, compiled or not.
+    functorch_config.backward_pass_autocast = "off"
     norms = (getattr(decoder, "norm", None) for decoder in _decoders(networks))
     for module in filter(None, chain(chain.from_iterable(_layers(networks)), norms)):
         module.forward = torch.compile(module.forward, dynamic=True, backend=backend)
