@@ -96,7 +96,10 @@ def _recipe_of(study: Study, arm: str) -> Recipe:
     if study.recipe not in recipe_names():
         raise RecipeError("recipe", f"no committed recipe is named {study.recipe!r}")
     budget = {"budget.max_steps": study.budget_of(arm).steps, "budget.device_hours": NO_LIMIT_HOURS}
-    return apply_overrides(load_recipe(study.recipe), study.settings | study.arms[arm].settings | budget)
+    recipe = apply_overrides(load_recipe(study.recipe), study.settings | study.arms[arm].settings | budget)
+    if study.budget_of(arm).steps < (first := recipe.eval.every_steps):
+        raise RecipeError("budget", f"the run would end before its first evaluation, at step {first}")
+    return recipe
 
 
 def _located(study: Study, place: int, arm: str, error: RecipeError) -> tuple[Loc, str]:
@@ -104,6 +107,9 @@ def _located(study: Study, place: int, arm: str, error: RecipeError) -> tuple[Lo
     at: Loc = ("studies", place)
     if error.field == "recipe":
         return (*at, "recipe"), error.reason
+    if error.field == "budget":
+        own = ("arms", arm) if study.arms[arm].budget else ()
+        return (*at, *own, "budget", "steps"), error.reason
     for loc, settings in (
         ((*at, "arms", arm), study.arms[arm].settings),
         ((*at, "settings"), study.settings),

@@ -14,6 +14,7 @@ studies:
     recipe: tiny/scalerl
     settings:
       engine.type: transformers
+      eval.every_steps: 3
     arms:
       cispo: {}
       dapo:

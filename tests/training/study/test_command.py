@@ -62,8 +62,8 @@ def test_a_check_says_what_would_run(tmp_path, home, text):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ((), "some.yaml, line 14: studies.0.budget.steps: Input should be greater than or equal to 1"),
-        (("--only", "gspo"), "some.yaml, line 14"),
+        ((), "some.yaml, line 15: studies.0.budget.steps: Input should be greater than or equal to 1"),
+        (("--only", "gspo"), "some.yaml, line 15"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, home, text, words, reason):

@@ -31,21 +31,21 @@ def test_a_file_says_what_is_asked(tmp_path, text):
 @pytest.mark.parametrize(
     ("old", "new", "line", "field", "reason"),
     [
-        ("baseline: cispo", "baseline: gspo", 12, "studies.0.baseline", "no arm 'gspo'; there are: cispo, dapo"),
-        ("seeds: [0, 1]", "seeds: [0, 1, 0]", 13, "studies.0.seeds.2", "seed 0 stands there twice"),
-        ("seeds: [0, 1]", "seeds: [0, -1]", 13, "studies.0.seeds.1", "greater than or equal to 0"),
-        ("steps: 6", "steps: 0", 14, "studies.0.budget.steps", "greater than or equal to 1"),
-        ("steps: 6", "steps: -3", 14, "studies.0.budget.steps", "greater than or equal to 1"),
-        ("steps: 6", "steps: 1000001", 14, "studies.0.budget.steps", "less than or equal to 1000000"),
-        ("steps: 6", "steps: six", 14, "studies.0.budget.steps", "valid integer"),
-        ("minutes: 1}", "minutes: .inf}", 14, "studies.0.budget.minutes", "less than or equal to 10080"),
-        ("axis: tokens", "axis: hours", 15, "studies.0.axis", "'device_hours', 'flops', 'tokens' or 'steps'"),
+        ("baseline: cispo", "baseline: gspo", 13, "studies.0.baseline", "no arm 'gspo'; there are: cispo, dapo"),
+        ("seeds: [0, 1]", "seeds: [0, 1, 0]", 14, "studies.0.seeds.2", "seed 0 stands there twice"),
+        ("seeds: [0, 1]", "seeds: [0, -1]", 14, "studies.0.seeds.1", "greater than or equal to 0"),
+        ("steps: 6", "steps: 0", 15, "studies.0.budget.steps", "greater than or equal to 1"),
+        ("steps: 6", "steps: -3", 15, "studies.0.budget.steps", "greater than or equal to 1"),
+        ("steps: 6", "steps: 1000001", 15, "studies.0.budget.steps", "less than or equal to 1000000"),
+        ("steps: 6", "steps: six", 15, "studies.0.budget.steps", "valid integer"),
+        ("minutes: 1}", "minutes: .inf}", 15, "studies.0.budget.minutes", "less than or equal to 10080"),
+        ("axis: tokens", "axis: hours", 16, "studies.0.axis", "'device_hours', 'flops', 'tokens' or 'steps'"),
         ("    axis: tokens\n", "", 3, "studies.0.axis", "is missing"),
-        ("margin: 0.02", "margin: 0", 18, "studies.0.judgement.margin", "greater than 0"),
-        ("      no: It", "      nay: It", 20, "studies.0.judgement.nay", "no such field"),
-        ("        loss.type: dapo", "        seed: 3", 11, "studies.0.arms.dapo.seed", "fields of its own"),
+        ("margin: 0.02", "margin: 0", 19, "studies.0.judgement.margin", "greater than 0"),
+        ("      no: It", "      nay: It", 21, "studies.0.judgement.nay", "no such field"),
+        ("        loss.type: dapo", "        seed: 3", 12, "studies.0.arms.dapo.seed", "fields of its own"),
         ("engine.type: transformers", "budget.max_steps: 3", 7, "studies.0.settings.budget.max_steps", "of its own"),
-        ("      dapo:", "      cispo:", 10, "studies.0.arms.cispo", "stands there twice"),
+        ("      dapo:", "      cispo:", 11, "studies.0.arms.cispo", "stands there twice"),
         ("title: A small file", "titel: A small file", 1, "titel", "no such field"),
         ("- name: loss", "- name: Loss one", 3, "studies.0.name", "match pattern"),
         ("- name: loss", "- name: &it loss", 3, "", ""),
@@ -55,7 +55,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, text, old, new, line, fi
     assert old in text
     if new == "- name: &it loss":
         text, field, reason = text.replace("baseline: cispo", "baseline: *it"), "", "has an alias (*it)"
-        line = 12
+        line = 13
 
     problems = refused(tmp_path, text.replace(old, new))
 
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, text, old, new, line, fi
 def test_all_problems_are_told_at_once(tmp_path, text):
     problems = refused(tmp_path, text.replace("steps: 6", "steps: 0").replace("axis: tokens", "axis: x"))
 
-    assert [line for line, _, _ in problems] == [14, 15]
+    assert [line for line, _, _ in problems] == [15, 16]
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_words_are_words_and_numbers_are_numbers(tmp_path, text):
 
     read = load_study(tmp_path / "good.yaml").says.studies[0].settings
 
-    assert read == {"optimizer.lr": 1e-4, "filter.zero_variance": "no", "trainer.compile": True}
+    assert read == {"eval.every_steps": 3, "optimizer.lr": 1e-4, "filter.zero_variance": "no", "trainer.compile": True}

@@ -54,13 +54,15 @@ def test_an_arm_with_a_longer_budget_is_another_run(write, text):
 @pytest.mark.parametrize(
     ("old", "new", "line", "field", "reason"),
     [
-        ("loss.type: dapo", "loss.typ: dapo", 11, "studies.0.arms.dapo.loss.typ", "no such field"),
-        ("loss.type: dapo", "loss.type: nonsense", 11, "studies.0.arms.dapo.loss.type", "Input should be"),
+        ("loss.type: dapo", "loss.typ: dapo", 12, "studies.0.arms.dapo.loss.typ", "no such field"),
+        ("loss.type: dapo", "loss.type: nonsense", 12, "studies.0.arms.dapo.loss.type", "Input should be"),
         ("engine.type: transformers", "engine.type: jax", 7, "studies.0.settings.engine.type", "Input should be"),
         ("recipe: tiny/scalerl", "recipe: tiny/none", 5, "studies.0.recipe", "'tiny/none'"),
         ("recipe: tiny/scalerl", "recipe: ../x.yaml", 5, "studies.0.recipe", "no committed recipe"),
-        ("loss.type: dapo", "loss.type: cispo", 10, "studies.0.arms.dapo", "trains the same as the arm cispo"),
-        ("loss.type: dapo", "rollout.max_untrained_prompts: 1", 10, "studies.0.arms.dapo", "is below"),
+        ("loss.type: dapo", "loss.type: cispo", 11, "studies.0.arms.dapo", "trains the same as the arm cispo"),
+        ("loss.type: dapo", "rollout.max_untrained_prompts: 1", 11, "studies.0.arms.dapo", "is below"),
+        ("loss.type: dapo", "budget: {steps: 1, minutes: 5}", 12, "studies.0.arms.dapo.budget.steps", "its first evaluation"),
+        ("steps: 6", "steps: 1", 15, "studies.0.budget.steps", "its first evaluation, at step"),
     ],
 )  # fmt: skip
 def test_an_override_that_the_schema_refuses_is_named_with_its_line(
@@ -86,7 +88,7 @@ def test_some_of_the_runs(write, text):
 def test_what_a_machine_cannot_train_is_refused_before_anything_runs(write, text, home):
     written = write(text.replace("loss.type: dapo", "task.options.min_digits: 99"))
 
-    with pytest.raises(StudyFileError, match=r"some.yaml, line 10: studies.0.arms.dapo: task: .*min_digits"):
+    with pytest.raises(StudyFileError, match=r"some.yaml, line 11: studies.0.arms.dapo: task: .*min_digits"):
         plan.check_runs(written, plan.plan(written), home)
 
 
