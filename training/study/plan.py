@@ -98,7 +98,9 @@ def _recipe_of(study: Study, arm: str) -> Recipe:
     budget = {"budget.max_steps": study.budget_of(arm).steps, "budget.device_hours": NO_LIMIT_HOURS}
     recipe = apply_overrides(load_recipe(study.recipe), study.settings | study.arms[arm].settings | budget)
     if study.budget_of(arm).steps < (first := recipe.eval.every_steps):
-        raise RecipeError("budget", f"less than the steps between evaluations, {first}: there would be no curve")
+        raise RecipeError(
+            "budget", f"less than the steps between evaluations, {first}: there would be no curve"
+        )
     return recipe
 
 

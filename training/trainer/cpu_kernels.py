@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
 from training.trainer import sequences
-from training.trainer.network import Networks
+from training.trainer.network import LoraLinear, Networks
 
 # Longest sequences, in tokens, where whole matrices of scores are faster than the library's blocks of them (measured
 # forward and backward, 4 heads of 32, one core; in bfloat16 the library's kernel is slow).
@@ -42,14 +42,15 @@ def multiply_in_float32(model: torch.nn.Module, dtype: torch.dtype) -> None:
     """Have linear layers multiply numbers of that dtype in float32 and round the results to it, as the instructions
     do."""
     for module in model.modules():
-        if type(module) is torch.nn.Linear:
+        if isinstance(module, torch.nn.Linear) and type(module) in (torch.nn.Linear, LoraLinear):
             module.forward = partial(_rounded_linear, module, dtype)  # type: ignore[method-assign]
 
 
 def _rounded_linear(layer: torch.nn.Linear, dtype: torch.dtype, input: Tensor) -> Tensor:  # noqa: A002 - as in torch
     with torch.autocast(input.device.type, enabled=False):
+        weight = layer.adapted() if isinstance(layer, LoraLinear) else layer.weight
         bias = None if layer.bias is None else layer.bias.to(dtype).float()
-        rounded = functional.linear(input.to(dtype).float(), layer.weight.to(dtype).float(), bias)
+        rounded = functional.linear(input.to(dtype).float(), weight.to(dtype).float(), bias)
         return rounded.to(dtype)
 
 

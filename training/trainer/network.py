@@ -312,8 +312,12 @@ class LoraLinear(torch.nn.Linear):
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - as in torch
         """input: [..., in]."""
         with torch.autocast(input.device.type, enabled=False):
-            weight = added(self.weight, self.lora_a, self.lora_b, self.lora_scale)
+            weight = self.adapted()
         return functional.linear(input, weight, self.bias)
+
+    def adapted(self) -> Tensor:
+        """The weight with its adapter, float32, [out, in]."""
+        return added(self.weight, self.lora_a, self.lora_b, self.lora_scale)
 
 
 def added(weight: Tensor, down: Tensor, up: Tensor, scale: Tensor) -> Tensor:

@@ -98,4 +98,9 @@ def test_words_are_words_and_numbers_are_numbers(tmp_path, text):
 
     read = load_study(tmp_path / "good.yaml").says.studies[0].settings
 
-    assert read == {"eval.every_steps": 3, "optimizer.lr": 1e-4, "filter.zero_variance": "no", "trainer.compile": True}
+    assert read == {
+        "eval.every_steps": 3,
+        "optimizer.lr": 1e-4,
+        "filter.zero_variance": "no",
+        "trainer.compile": True,
+    }

@@ -61,7 +61,7 @@ def test_an_arm_with_a_longer_budget_is_another_run(write, text):
         ("recipe: tiny/scalerl", "recipe: ../x.yaml", 5, "studies.0.recipe", "no committed recipe"),
         ("loss.type: dapo", "loss.type: cispo", 11, "studies.0.arms.dapo", "trains the same as the arm cispo"),
         ("loss.type: dapo", "rollout.max_untrained_prompts: 1", 11, "studies.0.arms.dapo", "is below"),
-        ("loss.type: dapo", "budget: {steps: 1, minutes: 5}", 12, "studies.0.arms.dapo.budget.steps", "steps between evaluations"),
+        ("loss.type: dapo", "budget: {steps: 1, minutes: 5}", 12, "studies.0.arms.dapo.budget.steps", "no curve"),
         ("steps: 6", "steps: 1", 15, "studies.0.budget.steps", "evaluations, 3: there would be no curve"),
     ],
 )  # fmt: skip

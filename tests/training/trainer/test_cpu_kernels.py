@@ -24,7 +24,7 @@ from training.trainer.cpu_kernels import (
     is_slow,
     multiply_in_float32,
 )
-from training.trainer.network import Networks, compile_layers
+from training.trainer.network import LoraLinear, Networks, add_adapters, compile_layers
 
 SIZE = {
     "vocab_size": 20,
@@ -64,6 +64,17 @@ def narrow_values_model() -> DeepseekV3ForCausalLM:
     return DeepseekV3ForCausalLM(DeepseekV3Config(**config, attn_implementation="sdpa"))
 
 
+def adapted_model() -> Qwen3ForCausalLM:
+    """With low-rank adapters that already have an effect."""
+    model = grouped_query_model()
+    recipe = apply_overrides(load_recipe("tiny/scalerl"), {"trainer.lora_rank": 4})
+    add_adapters(model, recipe.trainer, "cpu")
+    for module in model.modules():
+        if isinstance(module, LoraLinear):
+            torch.nn.init.normal_(module.lora_b, std=0.1)
+    return model
+
+
 def networks_of(model: torch.nn.Module, dtype: str = "float32") -> Networks:
     recipe = cut_down(load_recipe("tiny/scalerl"), Path("none"))
     return Networks(model, None, apply_overrides(recipe, {"precision.trainer": dtype}))
@@ -74,7 +85,7 @@ def said(networks: Networks, length: int) -> tuple[torch.Tensor, dict[str, torch
     tokens = torch.randint(0, 20, (3, length), generator=torch.Generator().manual_seed(1))
     logp, _, _ = networks(tokens, torch.ones(3, length - 1, dtype=torch.bool))
     logp.square().mean().backward()
-    return logp.detach(), {name: p.grad for name, p in networks.named_parameters()}
+    return logp.detach(), {name: p.grad for name, p in networks.named_parameters() if p.requires_grad}
 
 
 @pytest.mark.parametrize("length", [6, LONGEST_FLOAT32 + 1, LONGEST_FLOAT32 + 2])
@@ -121,6 +132,7 @@ def test_multiplying_in_float32_rounds_once(has_bias: bool) -> None:
         (grouped_query_model, False),
         (windowed_model, False),
         (narrow_values_model, False),
+        (adapted_model, False),
         (grouped_query_model, True),
     ],
 )
