@@ -8,6 +8,7 @@ Whether a saturating curve describes evaluations at all, and how noisy they are.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,12 @@ MAX_RHO = 0.9
 DOF_TO_TRUST_RHO = 20  # below it the lag-1 correlation found is shrunk towards none, in proportion
 KEPT = 0.9  # of the squared second differences: the largest come of bends and jumps
 MAX_N_EXACT = 400  # the expectations need n x n matrices; past this size the bias is negligible
-FALLS = 3.0  # standard errors
-JUMPS = 6.0  # times the noise, and the steps on its two sides
 SIDE = 3  # evaluations before and after a jump
+FALLS = 3.0  # standard errors
+DIPS = 6.5  # standard errors; of the corpus, whose runs all end well, none dips by more than 6.2
+MEDIANS = ((1, 1.0), (SIDE, 0.67))  # evaluations, and the standard deviation of their median
+MIN_FOR_DIPS = 8  # evaluations, which fewer tell poorly from noise
+JUMPS = 6.0  # times the noise, and the steps on its two sides
 
 
 @dataclass(frozen=True)
@@ -176,11 +180,23 @@ def problem(data: Points) -> str:
             f"the pass rate jumps from {y[jump - 1]:.3f} to {y[jump]:.3f} at compute {data.compute[jump]:g}: "
             "two curves, of which only the later can be forecast, by a window that begins there"
         )
-    third = len(y) // 3
-    late, early = y[-third:].mean(), y[:third].mean()
-    if early - late > FALLS * sd * math.sqrt(2.0 / third) and late < y.max() - FALLS * sd:
+    for early, late in _falls(y, sd):
         return f"the pass rate falls, from {early:.3f} to {late:.3f}: no saturating curve describes that"
     return ""
+
+
+def _falls(y: Array, sd: float) -> Iterator[tuple[float, float]]:
+    """(before, after) where the last third lies below the first; and where the last evaluation, or the median of the
+    last SIDE, lies further below the best SIDE in a row before than in runs that go on well."""
+    third = len(y) // 3
+    early, late = y[:third].mean(), y[-third:].mean()
+    if early - late > FALLS * sd * math.sqrt(2.0 / third) and late < y.max() - FALLS * sd:
+        yield early, late
+    means = np.convolve(y, np.ones(SIDE) / SIDE, "valid")
+    for last, error in MEDIANS if len(y) >= MIN_FOR_DIPS else ():
+        best, now = means[: len(means) - last].max(), np.median(y[-last:])
+        if best - now > DIPS * error * sd:
+            yield best, now
 
 
 def _jump(data: Points, sd: float) -> int | None:

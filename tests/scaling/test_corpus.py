@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from scaling.calibration import OWN, provenance, read
+from scaling.noise import MIN_FOR_DIPS, problem
+from scaling.points import prepare
 from scaling.table import TableError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,3 +117,13 @@ def test_the_miniature_is_what_its_runs_say() -> None:
     done = subprocess.run([sys.executable, "scripts/corpus_file.py", "--check"], cwd=ROOT, timeout=120)
 
     assert done.returncode == 0
+
+
+def test_of_the_corpus_only_the_runs_that_collapse_are_ever_said_to_fall() -> None:
+    def falls(compute: np.ndarray, reward: np.ndarray) -> bool:
+        counts = range(MIN_FOR_DIPS, len(reward) + 1)
+        return any("falls" in problem(prepare(compute[:n], reward[:n])) for n in counts)
+
+    runs = read(OWN / "miniature.parquet")
+
+    assert {one.recipe for one in runs if falls(one.compute, one.reward)} == {"size/3M"}

@@ -279,6 +279,11 @@ def test_a_level_curve_stays_where_it_is() -> None:
     ("reward", "words"),
     [
         (np.linspace(0.6, 0.3, 40), "the pass rate falls"),
+        (np.r_[np.linspace(0.3, 0.6, 20), np.full(19, 0.65), 0.5], "the pass rate falls, from 0.65"),
+        (
+            np.r_[np.linspace(0.3, 0.6, 20), np.full(17, 0.65), np.full(3, 0.63)],
+            "the pass rate falls, from 0.65",
+        ),
         (
             np.r_[np.linspace(0.2, 0.3, 20), np.linspace(0.5, 0.55, 20)],
             "the pass rate jumps from 0.300 to 0.500",
@@ -292,6 +297,13 @@ def test_what_no_saturating_curve_describes_has_no_numbers(reward: np.ndarray, w
     assert said.status == "failed" and words[:20] in said.message and said.message.count("\n") == 0
     assert np.isnan(said.value).all() and np.isnan(said.lo).all()
     assert said.ceiling is None and said.ceiling_interval is None
+
+
+def test_a_dip_that_is_over_is_forgotten() -> None:
+    reward = np.r_[np.linspace(0.3, 0.6, 20), np.full(19, 0.65), 0.5, 0.65]
+    scatter = np.random.default_rng(0).normal(0.0, 0.004, 41)
+
+    assert extrapolate(np.linspace(0.025, 1.0, 41), reward + scatter, LATER).status != "failed"
 
 
 @pytest.mark.parametrize("seed", range(20))
