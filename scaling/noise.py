@@ -194,7 +194,7 @@ def _falls(y: Array, sd: float) -> Iterator[tuple[float, float]]:
         yield early, late
     means = np.convolve(y, np.ones(SIDE) / SIDE, "valid")
     for last, error in MEDIANS if len(y) >= MIN_FOR_DIPS else ():
-        best, now = means[: len(means) - last].max(), np.median(y[-last:])
+        best, now = float(means[: len(means) - last].max()), float(np.median(y[-last:]))
         if best - now > DIPS * error * sd:
             yield best, now
 
