@@ -120,7 +120,7 @@ def finding(corpus: Corpus, study: Study) -> Finding:
         "",
     ]
     answer = verdict(list(answers.values())) if answers else ""
-    sentence = _sentence(study, answer) if answer else _so_far(there, planned)
+    sentence = _sentence(study, answer, answers) if answer else _so_far(there, planned)
     return Finding(study, trained, markdown_table(header, rows), answer, sentence)
 
 
@@ -178,9 +178,11 @@ def markdown_table(header: list[str], rows: Iterable[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _sentence(study: Study, answer: str) -> str:
+def _sentence(study: Study, answer: str, answers: dict[str, str]) -> str:
     stated = {"yes": study.judgement.yes, "no": study.judgement.no, "undecided": study.judgement.undecided}
-    return f"**{answer.capitalize()}.** {stated[answer]}"
+    ways = {way: [arm for arm, one in answers.items() if one == way] for way in ("higher", "lower")}
+    which = "; ".join(f"{way}: {', '.join(arms)}" for way, arms in ways.items() if arms)
+    return f"**{answer.capitalize()}.** {stated[answer]}{which and f' ({which})'}"
 
 
 def _so_far(there: int, planned: int) -> str:
