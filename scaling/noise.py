@@ -8,7 +8,6 @@ Whether a saturating curve describes evaluations at all, and how noisy they are.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -180,23 +179,24 @@ def problem(data: Points) -> str:
             f"the pass rate jumps from {y[jump - 1]:.3f} to {y[jump]:.3f} at compute {data.compute[jump]:g}: "
             "two curves, of which only the later can be forecast, by a window that begins there"
         )
-    for early, late in _falls(y, sd):
-        return f"the pass rate falls, from {early:.3f} to {late:.3f}: no saturating curve describes that"
+    if (fall := _fall(y, sd)) is not None:
+        return f"the pass rate falls, from {fall[0]:.3f} to {fall[1]:.3f}: no saturating curve describes that"
     return ""
 
 
-def _falls(y: Array, sd: float) -> Iterator[tuple[float, float]]:
+def _fall(y: Array, sd: float) -> tuple[float, float] | None:
     """(before, after) where the last third lies below the first; and where the last evaluation, or the median of the
-    last SIDE, lies further below the best SIDE in a row before than in runs that go on well."""
+    last SIDE, lies further below the best SIDE in a row before than in runs that go on well; None without a fall."""
     third = len(y) // 3
     early, late = y[:third].mean(), y[-third:].mean()
     if early - late > FALLS * sd * math.sqrt(2.0 / third) and late < y.max() - FALLS * sd:
-        yield early, late
+        return early, late
     means = np.convolve(y, np.ones(SIDE) / SIDE, "valid")
     for last, error in MEDIANS if len(y) >= MIN_FOR_DIPS else ():
         best, now = float(means[: len(means) - last].max()), float(np.median(y[-last:]))
         if best - now > DIPS * error * sd:
-            yield best, now
+            return best, now
+    return None
 
 
 def _jump(data: Points, sd: float) -> int | None:

@@ -181,8 +181,8 @@ def markdown_table(header: list[str], rows: Iterable[list[str]]) -> str:
 def _sentence(study: Study, answer: str, answers: dict[str, str]) -> str:
     stated = {"yes": study.judgement.yes, "no": study.judgement.no, "undecided": study.judgement.undecided}
     ways = {way: [arm for arm, one in answers.items() if one == way] for way in ("higher", "lower")}
-    which = "; ".join(f"{way}: {', '.join(arms)}" for way, arms in ways.items() if arms)
-    return f"**{answer.capitalize()}.** {stated[answer]}{which and f' ({which})'}"
+    ends = "".join(f" {way.capitalize()}: {', '.join(arms)}." for way, arms in ways.items() if arms)
+    return f"**{answer.capitalize()}.** {stated[answer]}{ends}"
 
 
 def _so_far(there: int, planned: int) -> str:

@@ -95,11 +95,12 @@ def _same(study: Study, place: int, bases: dict[Place, Recipe]) -> Iterator[tupl
 def _recipe_of(study: Study, arm: str) -> Recipe:
     if study.recipe not in recipe_names():
         raise RecipeError("recipe", f"no committed recipe is named {study.recipe!r}")
-    budget = {"budget.max_steps": study.budget_of(arm).steps, "budget.device_hours": NO_LIMIT_HOURS}
+    steps = study.budget_of(arm).steps
+    budget = {"budget.max_steps": steps, "budget.device_hours": NO_LIMIT_HOURS}
     recipe = apply_overrides(load_recipe(study.recipe), study.settings | study.arms[arm].settings | budget)
-    if study.budget_of(arm).steps < (first := recipe.eval.every_steps):
+    if steps < (between := recipe.eval.every_steps):
         raise RecipeError(
-            "budget", f"less than the steps between evaluations, {first}: there would be no curve"
+            "budget", f"less than the steps between evaluations, {between}: there would be no curve"
         )
     return recipe
 

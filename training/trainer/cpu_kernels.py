@@ -42,7 +42,7 @@ def multiply_in_float32(model: torch.nn.Module, dtype: torch.dtype) -> None:
     """Have linear layers multiply numbers of that dtype in float32 and round the results to it, as the instructions
     do."""
     for module in model.modules():
-        if isinstance(module, torch.nn.Linear) and type(module) in (torch.nn.Linear, LoraLinear):
+        if type(module) is torch.nn.Linear or isinstance(module, LoraLinear):
             module.forward = partial(_rounded_linear, module, dtype)  # type: ignore[method-assign]
 
 

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from training.study.findings import LEVEL, Curve, Difference, difference, verdict
+from stack.environment import ROOT
+from training.study.corpus import read_corpus
+from training.study.file import load_study
+from training.study.findings import LEVEL, Curve, Difference, difference, finding, verdict
 
 
 def test_the_interval_is_welchs() -> None:
@@ -41,6 +44,15 @@ def test_a_study_answers_yes_where_an_arm_differs_and_no_where_all_are_the_same(
     assert verdict(["the same", "the same"]) == "no"
     assert verdict(["the same", "undecided"]) == "undecided"
     assert verdict([]) == "undecided"
+
+
+def test_a_yes_says_which_arms_end_higher_and_lower() -> None:
+    folder = ROOT / "corpus" / "miniature"
+    (size,) = (one for one in load_study(folder / "study.yaml").says.studies if one.name == "size")
+
+    said = finding(read_corpus(folder), size).sentence
+
+    assert said == "**Yes.** At least one size ends elsewhere than 0.3M. Higher: 1M. Lower: 0.1M, 3M."
 
 
 def test_a_curves_mean_counts_how_early_it_rises() -> None:
