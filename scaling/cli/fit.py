@@ -107,21 +107,22 @@ def render(payload: dict) -> str:
             lines.append(_row(payload, name))
         r2 = payload["r2"]
         lines.append(f"SSE {payload['sse']:.6g}   R2 {'-' if r2 is None else format(r2, '.4f')}")
-    lines += [_at(p, "") for p in payload["predictions"]]
+        lines += [_at(p, "") for p in payload["predictions"]]
     ahead = payload["forecast"]
-    value = "-" if ahead["ceiling"] is None else f"{ahead['ceiling']:.4f}"
+    if ahead["status"] == "failed":
+        return "\n".join([*lines, f"no forecast: {ahead['message']}"])
+    value = f"{ahead['ceiling']:.4f}" if ahead["status"] == "ok" else "not known"
     lines.append(
         f"forecast of several forms averaged, compute without bound: {value}   {interval_text(ahead['interval'])}"
     )
     if ahead["message"]:
-        lines.append(f"{ahead['status']}: {ahead['message']}")
+        lines.append(ahead["message"])
     lines += [_at(p, "forecast ") for p in payload.get("forecasts", [])]
     return "\n".join(lines)
 
 
 def _at(p: dict, what: str) -> str:
-    value = "-" if p["value"] is None else f"{p['value']:.4f}"
-    return f"{what}at {p['compute']:<10g} {value}   {interval_text(p['interval'])}"
+    return f"{what}at {p['compute']:<10g} {p['value']:.4f}   {interval_text(p['interval'])}"
 
 
 def _row(payload: dict, name: str) -> str:

@@ -83,6 +83,7 @@ def test_the_table_shows_no_ceiling_that_is_not_known(tmp_path, capsys) -> None:
 
     assert "A           not known   at least 0." in text
     assert a not in text
+    assert "compute without bound: not known   0." in text and "the tail is not known yet" in text
 
 
 def test_a_failed_fit_is_all_null(tmp_path, capsys) -> None:
@@ -96,7 +97,10 @@ def test_a_failed_fit_is_all_null(tmp_path, capsys) -> None:
     assert payload["intervals"]["A"] == [None, None]
     assert payload["predictions"] == [{"compute": 20.0, "value": None, "interval": [None, None]}]
     assert main(["fit", str(path), "--predict", "20"]) == 0
-    assert "failed" in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        f"status   failed: {payload['message']}",
+        f"no forecast: {payload['forecast']['message']}",
+    ]
 
 
 def test_options_reach_the_fit(tmp_path, capsys) -> None:

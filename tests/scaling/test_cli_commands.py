@@ -19,6 +19,7 @@ from scaling.compare import compare
 from scaling.course import course_of
 from scaling.forecast import rolling
 from scaling.ranking import compared
+from scaling.scores import late_mean
 from scaling.seeds import CORPUS
 from scaling.simulate import rewards
 
@@ -124,6 +125,32 @@ def test_forecast_is_what_rolling_gives(files, capsys) -> None:
     assert few["status"] == "failed" and few["predicted"] is None and "only 2 points" in few["message"]
     text = run_text(capsys, "forecast", files["fast"], "--fraction", "0.5")
     assert half["sentence"] in text and "of 25 later evaluations inside the 90 % band" in text
+
+
+def test_forecast_gives_that_of_several_forms_first_for_the_mean_of_the_last_eighth(files, capsys) -> None:
+    compute, reward = points()
+    at, came, _ = late_mean(compute, reward)
+    payload = run_json(capsys, "forecast", files["fast"], "--fraction", "0.5", "--fraction", "0.05")
+    few, half = (row["averaged"] for row in payload["forecasts"])
+
+    early = compute <= 0.5 * compute[-1]
+    expected = scaling.extrapolate(compute[early], reward[early], [at])
+    assert (payload["late_compute"], payload["late_came"]) == (at, came)
+    assert half["value"] == expected.value[0] and half["interval"] == [expected.lo[0], expected.hi[0]]
+    assert few["value"] is None and "only 2 points" in few["message"]
+    first, *rows = run_text(capsys, "forecast", files["fast"], "--fraction", "0.5").splitlines()
+    assert first.startswith(f"the mean of the last eighth, {came:.3f}, by several forms averaged")
+    assert rows[0] == (
+        f"from 50 % of the compute, {expected.value[0]:.3f} [{expected.lo[0]:.3f}, {expected.hi[0]:.3f}]"
+    )
+
+
+def test_a_cutoff_after_a_jump_has_no_forecast_of_several_forms_and_says_why(tmp_path, capsys) -> None:
+    reward = [0.3 + 0.001 * k for k in range(10)] + [0.6 + 0.001 * k for k in range(10)]
+    file = write(tmp_path / "jumps.csv", range(1, 21), reward)
+
+    text = run_text(capsys, "forecast", file, "--fraction", "0.8")
+    assert "from 80 % of the compute, no forecast (the pass rate jumps from" in text
 
 
 def test_forecast_takes_the_options_of_a_fit(files, capsys) -> None:
