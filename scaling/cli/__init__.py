@@ -4,6 +4,7 @@ One file a command. Exit status 0 with any fit, whatever its status says; 2 with
 that cannot be used.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"python -m scaling: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader, such as head, has gone: nothing more is printed, at the end neither
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

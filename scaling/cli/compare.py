@@ -6,6 +6,7 @@ from typing import Any
 
 from scaling.cli import options
 from scaling.cli.options import (
+    CommandError,
     add_fitting,
     add_output,
     fit_file,
@@ -38,6 +39,8 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     options.check(args.plot)
+    if args.a == args.b:
+        raise CommandError("the same file is given twice")
     a, b = fit_file(args.a, args), fit_file(args.b, args)
     payload = describe({args.a: a, args.b: b}, args.at)
     options.draw(args.plot, lambda plot: plot.compare_figure({args.a: a, args.b: b}))
@@ -64,7 +67,7 @@ def render(payload: Payload) -> str:
     runs = payload["runs"]
     lines = runs_text(runs, payload["level"])
     told = zip(runs, payload["why"], strict=True)
-    lines += [f"{run['file']}: not compared, {why}" for run, why in told if why]
+    lines += [f"{run['file']}: not compared, {why}" for run, why in told if why and why != run["message"]]
     lines += [_sentence(payload[place]) for place in ("here", "ceiling") if payload[place]]
     lines.append(f"Seeds of one recipe are taken to differ by {payload['seeds_sd']:g} (standard deviation).")
     rule = payload["rule"]

@@ -212,7 +212,8 @@ def runs_text(runs: Sequence[dict], level: float) -> list[str]:
     lines = [f"{'':<{width}} {'ceiling':>12}   {level_text(level)} interval, by forecast"]
     for run in runs:
         value = "not known" if run["ceiling"] is None else f"{run['ceiling']:.6g}"
-        lines.append(f"{run['file']:<{width}} {value:>12}   {interval_text(run['interval'] or (None, None))}")
+        interval = interval_text(run["interval"]) if run["interval"] else "no forecast"
+        lines.append(f"{run['file']:<{width}} {value:>12}   {interval}")
     return lines + [f"{run['file']}: {run['message']}" for run in runs if run["message"]]
 
 

@@ -64,7 +64,10 @@ def render(payload: Payload) -> str:
     for run in payload["runs"]:
         start = f"{run['file']}: " if len(payload["runs"]) > 1 else ""
         lines += [f"{start}{run[key]['sentence']}" for key in ("target", "budget", "stop") if run[key]]
+    told = [run["message"] for run in payload["runs"]]
     for one in payload["choice"] or ():
+        if one["why"] and one["why"] in told:
+            continue
         said = one["why"] or f"the best at {one['budget']:g} with probability {chance(one['chance'])}"
         lines.append(f"{one['file']}: {said}")
     return "\n".join(lines)
@@ -73,10 +76,12 @@ def render(payload: Payload) -> str:
 def _choice(courses: dict[str, Course], args: argparse.Namespace) -> list[Payload]:
     """The likeliest best first, these runs as they are; then those that cannot be judged there, with why."""
     found = compared([[one] for one in courses.values()], ALONE, args.budget, level=args.level)
+    alone = sum(one is not None for one in found.here.standings) < 2
     rows = []
     for index, file in enumerate(courses):
-        standing = found.here.standings[index]
-        row = {"file": file, "budget": args.budget, "why": found.why[index]}
+        standing = None if alone else found.here.standings[index]
+        why = found.why[index] or ("no other run can be judged there" if alone else "")
+        row = {"file": file, "budget": args.budget, "why": why}
         rows.append(row | (asdict(standing) if standing else {"chance": 0.0}))
     return sorted(rows, key=lambda row: -row["chance"])
 

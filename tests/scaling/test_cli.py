@@ -189,6 +189,15 @@ def test_bad_options_end_with_status_2_and_one_line(tmp_path, capsys, argv, reas
     assert err.count("\n") == 1 and reason in err
 
 
+def test_a_reader_that_has_gone_is_no_error(tmp_path) -> None:
+    command = [sys.executable, "-m", "scaling", "fit", str(write(tmp_path / "a.csv"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
 def test_the_module_runs_and_loads_nothing_heavy(tmp_path) -> None:
     heavy = ("celery", "django", "kaleido", "pandas", "plotly", "pyarrow", "ray", "torch")
     code = f"import sys, scaling.cli; print([m for m in {heavy} if m in sys.modules])"

@@ -109,7 +109,8 @@ def test_compare_with_nothing_forecast_decides_nothing(files, capsys) -> None:
 
     assert payload["here"] is None and payload["ceiling"] is None
     assert payload["rule"]["winner"] == "undecided" and payload["runs"][1]["status"] == "failed"
-    assert f"{files['flat']}: not compared, " in run_text(capsys, "compare", files["fast"], files["flat"])
+    text = run_text(capsys, "compare", files["fast"], files["flat"])
+    assert text.count(f"{files['flat']}: ") == 1 and "not known   no forecast\n" in text
 
 
 # --- forecast
@@ -198,6 +199,15 @@ def test_plan_of_several_runs_says_which_is_likely_the_best(files, capsys) -> No
     text = run_text(capsys, *argv)
     assert f"{files['high']}: the best at 2000 with probability 0.97\n" in text
     assert payload["choice"][2]["why"] and f"{files['flat']}: {payload['choice'][2]['why']}" in text
+    assert text.count(f"{files['flat']}: ") == 1, "why it has no forecast is said once"
+
+
+def test_plan_names_no_best_where_only_one_can_be_judged(files, capsys) -> None:
+    argv = ["plan", files["fast"], files["flat"], "--budget", "2000"]
+
+    assert [one["chance"] for one in run_json(capsys, *argv)["choice"]] == [0.0, 0.0]
+    text = run_text(capsys, *argv)
+    assert f"{files['fast']}: no other run can be judged there" in text and "the best" not in text
 
 
 def test_a_plan_for_a_tail_that_is_not_known_is_open_in_json_and_in_words(files, capsys) -> None:
@@ -274,6 +284,7 @@ def test_plot_writes_a_page_beside_the_numbers(files, capsys, tmp_path, command)
     [
         (["plan", "{fast}"], "nothing to plan: give --target, --budget or --delta"),
         (["plan", "{fast}", "{fast}", "--budget", "5"], "the same file is given twice"),
+        (["compare", "{fast}", "{fast}"], "the same file is given twice"),
         (["plan", "{fast}", "--delta", "0"], "'0' is not above zero"),
         (["plan", "{fast}", "--target", "inf"], "'inf' is not a finite number"),
         (["plan", "{fast}", "{bad}", "--budget", "5"], "bad.csv: row 2 (line 3): reward 'x' is not a number"),
