@@ -14,8 +14,8 @@ from typing import Any
 
 from observability import tracing
 from training import models
-from training.checkpoint_sync import KeptCheckpoints, Uploads
-from training.checkpoints import Checkpoint, newest_checkpoint
+from training.checkpoint_sync import KeptCheckpoints
+from training.checkpoints import newest_checkpoint
 from training.cluster import cluster, machines
 from training.cluster.rewards import RewardWorkers
 from training.codec import Codec
@@ -84,11 +84,24 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     patience = STORE_TIMEOUT_SECONDS
     try:
         check_verifiers(task, recipe)
-        outcome = asyncio.run(
-            _run(
-                recipe, run_dir, model_folder, identity, codec, task, reporter, checkpoint, uploads, conclude
-            )
+        prepared = partial(
+            Attempt,
+            recipe=recipe,
+            task=task,
+            codec=codec,
+            run_dir=run_dir,
+            home=home,
+            shape=ModelShape.of(model_folder),
+            resume=checkpoint,
+            model=identity,
+            uploads=uploads,
         )
+        outcome = asyncio.run(_run(prepared, recipe, task, run_dir, model_folder, reporter, conclude))
+    except Stopped:
+        step = checkpoint.step if checkpoint else 0
+        usage = Controller.usage_of(checkpoint)
+        outcome = Outcome("cancelled", "stopped before training", step, usage, None)
+        conclude(outcome)
     except BaseException as error:
         patience = FAILED_STORE_TIMEOUT_SECONDS
         failed = {"infrastructure": True} if is_infrastructure(error) else {}
@@ -111,19 +124,16 @@ def wait_for_server(reporter: Reporter) -> None:
 
 
 async def _run(
+    prepared: Callable[..., Attempt],
     recipe: Recipe,
+    task: Task,
     run_dir: Path,
     model_folder: Path,
-    identity: dict[str, Any],
-    codec: Codec,
-    task: Task,
     reporter: Callable[[], Reporter],
-    checkpoint: Checkpoint | None,
-    uploads: Uploads | None,
     conclude: Callable[[Outcome], None],
 ) -> Outcome:
-    """Everything that needs the event loop. `reporter` is opened when engines and trainers are there; `conclude` comes
-    before their slow goodbye."""
+    """Everything that needs the event loop. `prepared` makes the attempt of its actors; `reporter` is opened when they
+    are there; `conclude` comes before their slow goodbye. Raises Stopped before training."""
     switch = Switchboard()
     loop = asyncio.get_running_loop()
     address = cluster.connect(recipe.resources, _weights_bytes(recipe, model_folder))
@@ -137,31 +147,18 @@ async def _run(
             generator, trainer = await actors.start()
         _write_driver_file(run_dir, address, actors, model_folder)
         actors.has_replaced = partial(_write_driver_file, run_dir, address, actors, model_folder)
-        attempt = Attempt(
-            recipe=recipe,
-            task=task,
-            codec=codec,
+        attempt = prepared(
             generator=generator,
             trainer=trainer,
             reporter=reporter(),
-            run_dir=run_dir,
-            home=_home(run_dir),
-            shape=ModelShape.of(model_folder),
-            resume=checkpoint,
-            model=identity,
             switch=switch,
             verification=rewards or Verification(),
-            uploads=uploads,
             num_lost_engines=lambda: actors.num_lost_engines,
         )
         with machines.watched(lambda: actors.parts, reporter().log_system):
             outcome = await actors.guard(Controller(attempt).run())
         if recipe.checkpoint.save_model and outcome.state == "succeeded":
             await _save_model(recipe, run_dir, model_folder, trainer)
-    except Stopped:
-        usage = Controller.usage_of(checkpoint)
-        step = checkpoint.step if checkpoint else 0
-        outcome = Outcome("cancelled", "stopped before training", step, usage, None)
     except BaseException:
         loop.set_exception_handler(_note_late_error)
         await actors.stop(patiently=False)

@@ -50,7 +50,6 @@ T = TypeVar("T")
 
 LOCAL = "local"
 START_TIMEOUT_SECONDS = 300.0  # for actors' processes; Ray may have to start them from a slow disk
-LOADING_TIMEOUT_SECONDS = 1800.0
 SHUTDOWN_TIMEOUT_SECONDS = 10.0
 DISCONNECT_TIMEOUT_SECONDS = 5.0
 BLAME_SECONDS = 3.0  # after an error: a part whose death caused it may become known
@@ -99,6 +98,10 @@ def this_host() -> str:
 class Cluster:
     """The run's actors. `address` is what `connect` returned; a local cluster cannot grow."""
 
+    generator_class: type = GeneratorActor
+    trainer_class: type = TrainerActor
+    pulse = Pulse()
+
     def __init__(
         self,
         recipe: Recipe,
@@ -107,16 +110,10 @@ class Cluster:
         *,
         address: str = LOCAL,
         patience: Patience = Patience(),  # noqa: B008 - frozen
-        pulse: Pulse = Pulse(),  # noqa: B008 - frozen
-        loading_timeout: float = LOADING_TIMEOUT_SECONDS,
-        generator_class: type = GeneratorActor,
-        trainer_class: type = TrainerActor,
         rewards: RewardWorkers | None = None,
     ) -> None:
         self._recipe, self._model_folder, self._switch = recipe, model_folder, switch
-        self._may_grow, self._patience, self._pulse = address != LOCAL, patience, pulse
-        self._loading_timeout = loading_timeout
-        self._generator_class, self._trainer_class = generator_class, trainer_class
+        self._may_grow, self._patience = address != LOCAL, patience
         self._rewards = rewards
         self._group: PlacementGroup | None = None
         self._engines: list[Part] = []
@@ -208,7 +205,7 @@ class Cluster:
         if self._rewards:
             await self._rewards.start(self._switch, may_grow=self._may_grow, patience=self._patience)
         self._engines = [self._engine(number) for number in range(len(plan.engines))]
-        ranks = [self._make(self._trainer_class, seat) for seat in plan.ranks]
+        ranks = [self._make(self.trainer_class, seat) for seat in plan.ranks]
         self._ranks = [Part(f"trainer rank {number}", actor) for number, actor in enumerate(ranks)]
         gpus = await self._find_out_where()
         self._watches = [asyncio.create_task(self._watch(part)) for part in self.parts]
@@ -228,7 +225,7 @@ class Cluster:
 
     def _engine(self, number: int) -> Part:
         seat = make_plan(self._recipe.resources).engines[number]
-        actor = self._make(self._generator_class, seat, max_concurrency=1000)
+        actor = self._make(self.generator_class, seat, max_concurrency=1000)
         death = asyncio.get_running_loop().create_future()
         return Part(f"generator {number}", actor, gone=EngineGone, death=death)
 
@@ -272,9 +269,9 @@ class Cluster:
         ]
         parts = [part for part, _ in loads]
         log.info("loading %s (%s)", ", ".join(part.name for part in parts), self._recipe.engine.type)
-        loaded = await self._gather("load", parts, [work for _, work in loads], self._loading_timeout)
+        loaded = await self._gather("load", parts, [work for _, work in loads], self._patience.loading)
         self.processes += [child for children in loaded[: len(self._engines)] for child in children]
-        tokens = min(await self._all("say their memory", self._engines, self._loading_timeout, "kv_tokens"))
+        tokens = min(await self._all("say their memory", self._engines, self._patience.loading, "kv_tokens"))
         length = self._recipe.rollout.max_sequence_tokens
         log.info(
             "the KV cache of each engine holds %d tokens: %.3g sequences of %d (engine.max_sequences %d)",
@@ -302,12 +299,12 @@ class Cluster:
 
     async def _open_broadcast(self) -> None:
         """Rank 0 of every group is the first trainer rank; engine workers follow."""
-        plans = await self._all("gather weights", self._ranks, self._loading_timeout, "plan_broadcast")
+        plans = await self._all("gather weights", self._ranks, self._patience.loading, "plan_broadcast")
         address, _ = self._broadcast_plan = plans[0]
         device = "cuda" if self._recipe.resources.trainer_gpus else "cpu"
         await self._ranks[0].call("open_broadcast", address, device)
         joins = [engine.call("join_broadcast", *self._broadcast_plan) for engine in self._engines]
-        await self._gather("join the weight broadcast", self._engines, joins, self._loading_timeout)
+        await self._gather("join the weight broadcast", self._engines, joins, self._patience.loading)
 
     def _broadcasts(self, trainer: RemoteTrainer, pool: EnginePool) -> Broadcasts:
         return Broadcasts(
@@ -341,7 +338,7 @@ class Cluster:
         """Ray's own end ends the run too: its parts may live on, but nothing they say arrives."""
         is_local = not self._may_grow
         problem = await watch_head(
-            is_local=is_local, is_stopping=lambda: self._switch.is_stopping, pulse=self._pulse
+            is_local=is_local, is_stopping=lambda: self._switch.is_stopping, pulse=self.pulse
         )
         self._is_lost = True
         self._has_gone(problem)
@@ -378,7 +375,7 @@ class Cluster:
         part = self._engines[number] = self._engine(number)
         where = await in_time(part, "start", part.call("whereabouts"), START_TIMEOUT_SECONDS)
         part.process, part.host, part.is_single = where.process, where.host, old.is_single
-        children = await in_time(part, "load", self._load_engine(number), self._loading_timeout)
+        children = await in_time(part, "load", self._load_engine(number), self._patience.loading)
         if self._broadcast_plan:
             await part.call("join_broadcast", *self._broadcast_plan)
         self.processes += [where.process, *children]

@@ -42,11 +42,13 @@ class EngineGone(PartGone, EngineLost):
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds between reports, until a cluster that is too small (it may be growing) is given up, and for any place."""
+    """Seconds between reports, until a cluster that is too small (it may be growing) is given up, for any place, and
+    for engines and ranks to load the model."""
 
     report: float = 10.0
     too_small: float = 60.0
     full: float = 24 * 3600.0
+    loading: float = 1800.0
 
 
 async def wait_for_place(

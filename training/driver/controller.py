@@ -48,27 +48,24 @@ those of which nothing is known are made again: no prompt is lost and none is re
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from training.checkpoints import Checkpoint, CheckpointError
-from training.driver.benchmarks import Benchmarks
 from training.driver.curriculum import PromptSampler
-from training.driver.evaluator import Evaluator
+from training.driver.evaluations import Evaluations
 from training.driver.generation import Generation
 from training.driver.publisher import Publisher
 from training.driver.samples import SampleKeeper
 from training.driver.saving import Saving
-from training.driver.snapshot import Attempt, RunState, from_checkpoint, to_files
+from training.driver.snapshot import Attempt, Parts, RunState, from_checkpoint, to_files
 from training.driver.staleness import BufferState, WorkBuffer
 from training.driver.stepmetrics import ComputeMeter, StepMetrics, Usage
 from training.driver.training_loop import TrainingLoop
 from training.errors import last_line
 from training.rollouts import Group
 from training.schema import Recipe
-from training.tasks import Prompt
 from training.usable import usable_held_out, usable_training
 from training.waiting import Interrupted, Stopped, blame, within
 
@@ -97,15 +94,25 @@ class Controller:
         recipe, self._switch, self._timeouts = attempt.recipe, attempt.switch, attempt.timeouts
         self._rollouts = attempt.rollouts()
         held_out = usable_held_out(attempt.task.held_out_prompts(recipe.eval.prompts), self._rollouts)
-        prompts, first_metrics = usable_training(attempt.task.training_prompts(recipe.seed), self._rollouts)
+        prompts, first = usable_training(attempt.task.training_prompts(recipe.seed), self._rollouts)
         self._sampler = PromptSampler(prompts, recipe.curriculum, recipe.seed)
         start = self._boundary = self._start()
-        self._meter = ComputeMeter(devices=recipe.resources.devices, shape=attempt.shape, start=start.usage)
-        self._buffer = make_buffer(recipe, start.buffer)
+        resumed_at = attempt.resume.step if attempt.resume else None
+        self._parts = Parts(
+            sampler=self._sampler,
+            buffer=make_buffer(recipe, start.buffer),
+            meter=ComputeMeter(devices=recipe.resources.devices, shape=attempt.shape, start=start.usage),
+            step_metrics=StepMetrics(tokens=start.usage.tokens, num_lost_engines=attempt.num_lost_engines),
+            samples=SampleKeeper(
+                recipe, attempt.codec, attempt.reporter, attempt.run_dir / "samples", resumed_at
+            ),
+            reporter=attempt.reporter,
+            first=first,
+        )
         self._publisher = Publisher(
             trainer=attempt.trainer,
             generator=attempt.generator,
-            buffer=self._buffer,
+            buffer=self._parts.buffer,
             switch=attempt.switch,
             timeouts=attempt.timeouts,
         )
@@ -117,43 +124,18 @@ class Controller:
             timeouts=attempt.timeouts,
             uploads=attempt.uploads,
         )
-        resumed_at = attempt.resume.step if attempt.resume else None
-        self._samples = SampleKeeper(
-            recipe, attempt.codec, attempt.reporter, attempt.run_dir / "samples", resumed_at
-        )
-        step_metrics = StepMetrics(tokens=start.usage.tokens, num_lost_engines=attempt.num_lost_engines)
-        self._generation = Generation(
-            attempt,
-            rollouts=self._rollouts,
-            sampler=self._sampler,
-            buffer=self._buffer,
-            meter=self._meter,
-            step_metrics=step_metrics,
-            start=start,
-        )
+        self._generation = Generation(attempt, self._parts, self._rollouts, start)
+        self._evaluations = Evaluations(attempt, self._parts, start, held_out=held_out, training=prompts)
         self._training = TrainingLoop(
             attempt,
-            buffer=self._buffer,
-            sampler=self._sampler,
+            self._parts,
             generation=self._generation,
             publisher=self._publisher,
-            evaluator=self._evaluator(held_out),
-            benchmarks=Benchmarks(attempt, prompts),
-            samples=self._samples,
-            meter=self._meter,
-            step_metrics=step_metrics,
-            start=start,
-            first_metrics=first_metrics,
+            evaluations=self._evaluations,
             has_trained=self._remember,
             save=self._checkpoint,
         )
         self._checkpointed_step = -1 if resumed_at is None else resumed_at
-
-    def _evaluator(self, held_out: Sequence[Prompt]) -> Evaluator:
-        """With rollouts of its own: training's are interrupted meanwhile."""
-        of = self._attempt
-        rollouts = of.rollouts()
-        return Evaluator(of.recipe, held_out, rollouts, of.trainer, of.switch, of.timeouts, self._samples)
 
     @staticmethod
     def usage_of(checkpoint: Checkpoint | None) -> Usage:
@@ -163,7 +145,7 @@ class Controller:
     @property
     def step(self) -> int:
         """Updates made."""
-        return self._buffer.trainer_version
+        return self._parts.step
 
     def stop(self) -> None:
         """Finish the step, write a checkpoint, end. Safe to call from a signal handler of the loop."""
@@ -179,7 +161,7 @@ class Controller:
                 generation = self._switch.watch(self._generation.loop(), name="generation loop")
                 reason = await self._training.loop()
                 state = "succeeded"
-            self._meter.pause()
+            self._parts.meter.pause()
             await self._come_to_rest(generation)
         except BaseException as error:
             self._publisher.cancel()
@@ -188,9 +170,9 @@ class Controller:
             raise
         finally:
             await self._close(generation)
-            await self._samples.close(self._timeouts.closing)
+            await self._parts.samples.close(self._timeouts.closing)
         await self._checkpoint(is_last=True)
-        return Outcome(state, reason, self.step, self._meter.usage(), self._training.pass_rate)
+        return Outcome(state, reason, self.step, self._parts.meter.usage(), self._evaluations.pass_rate)
 
     # -- start -----------------------------------------------------------------------------------------------
 
@@ -219,9 +201,9 @@ class Controller:
                 )
             await self._publisher.update_now(is_new=True)
         if self.step == 0:
-            await self._training.evaluate(check=True)
-        elif self._training.is_evaluation_due:
-            await self._training.evaluate()
+            await self._evaluations.run(check=True)
+        elif self._evaluations.is_due:
+            await self._evaluations.run()
 
     # -- end -------------------------------------------------------------------------------------------------
 
@@ -229,7 +211,7 @@ class Controller:
         """Steps 2 to 4 of an end that is no crash. Raises what has failed until then."""
         await self._end(generation)
         await self._publisher.settle()
-        if not self._buffer.is_lockstep:
+        if not self._parts.buffer.is_lockstep:
             await self._generation.interrupt(self._timeouts.closing)
         self._switch.check()
 
@@ -251,35 +233,35 @@ class Controller:
 
     def _remember(self) -> None:
         """Keep the state after an update, for modes in which generation and training take turns."""
-        if self._buffer.is_lockstep:
+        if self._parts.buffer.is_lockstep:
             self._boundary = self._now()
 
     def _now(self) -> RunState:
         return RunState(
-            usage=self._meter.usage(),
+            usage=self._parts.meter.usage(),
             sampler=self._sampler.state(),
-            buffer=self._buffer.state(),
+            buffer=self._parts.buffer.state(),
             works=self._generation.works,
             num_refills=self._generation.num_refills,
         )
 
     def _state(self) -> RunState:
         """What a checkpoint written now holds."""
-        state = self._boundary if self._buffer.is_lockstep else self._now()
-        usage = replace(state.usage, device_hours=self._meter.usage().device_hours)
-        training = self._training
+        state = self._boundary if self._parts.buffer.is_lockstep else self._now()
+        usage = replace(state.usage, device_hours=self._parts.meter.usage().device_hours)
+        known = self._evaluations
         return replace(
             state,
             usage=usage,
-            pass_rate=training.pass_rate,
-            evaluated_step=training.evaluated_step,
-            benchmarked=dict(training.benchmarked),
+            pass_rate=known.pass_rate,
+            evaluated_step=known.evaluated_step,
+            benchmarked=dict(known.benchmarked),
         )
 
     async def _checkpoint(self, *, is_last: bool = False) -> None:
         """Begin one, unless there is nothing that the one before it does not hold; wait for the last one."""
         await self._saving.settle()
-        has_more = is_last and not self._buffer.is_lockstep
+        has_more = is_last and not self._parts.buffer.is_lockstep
         if self.step and (self._checkpointed_step != self.step or has_more):
             of, state = self._attempt, self._state().frozen()
             self._saving.begin(self.step, partial(to_files, state, of.recipe, of.model))

@@ -11,33 +11,23 @@ An error in a group's task ends the run, through the switchboard.
 
 import asyncio
 
-from training.driver.curriculum import PromptSampler, ramp_share
-from training.driver.snapshot import Attempt, RunState, Work
-from training.driver.staleness import Ticket, WorkBuffer
-from training.driver.stepmetrics import ComputeMeter, GroupTimes, StepMetrics
+from training.driver.curriculum import ramp_share
+from training.driver.snapshot import Attempt, Parts, RunState, Work
+from training.driver.staleness import Ticket
+from training.driver.stepmetrics import GroupTimes
 from training.flops import Work as FlopsWork
-from training.rollouts import Draft, Group, Interrupted, Rollouts
+from training.rollouts import Draft, Interrupted, Rollouts
 from training.tasks import Prompt
 
 
 class Generation:
     """The groups that are on their way."""
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        *,
-        rollouts: Rollouts,
-        sampler: PromptSampler,
-        buffer: WorkBuffer[Group],
-        meter: ComputeMeter,
-        step_metrics: StepMetrics,
-        start: RunState,
-    ) -> None:
-        """`start.works`: groups that an earlier attempt has begun; their tickets run in `buffer`."""
+    def __init__(self, attempt: Attempt, parts: Parts, rollouts: Rollouts, start: RunState) -> None:
+        """`start.works`: groups that an earlier attempt has begun; their tickets run in `parts.buffer`."""
         self._recipe, self._switch, self._rollouts = attempt.recipe, attempt.switch, rollouts
-        self._sampler, self._buffer = sampler, buffer
-        self._meter, self._step_metrics = meter, step_metrics
+        self._sampler, self._buffer = parts.sampler, parts.buffer
+        self._meter, self._step_metrics = parts.meter, parts.step_metrics
         self._works = {work.ticket.number: work for work in start.works}
         self._waiting = set(self._works)  # numbers of the groups that have begun and are to be gone on with
         self._tasks: dict[asyncio.Task[None], int] = {}

@@ -5,6 +5,7 @@ What one attempt of a run is made of: the driver's parts take from it what they 
 
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
@@ -16,9 +17,11 @@ import numpy as np
 from training.checkpoint_sync import Uploads
 from training.checkpoints import DRIVER, FREE_SECTIONS, Checkpoint, CheckpointError, damaged, what_is_trained
 from training.codec import Codec
+from training.driver.curriculum import PromptSampler
 from training.driver.publisher import TrainerHandle
-from training.driver.staleness import BufferState, Ticket
-from training.driver.stepmetrics import Usage
+from training.driver.samples import SampleKeeper
+from training.driver.staleness import BufferState, Ticket, WorkBuffer
+from training.driver.stepmetrics import ComputeMeter, StepMetrics, Usage
 from training.flops import ModelShape
 from training.reporting import Reporter
 from training.rollouts import Draft, Generator, Group, Rollouts, Sample
@@ -236,3 +239,27 @@ class Attempt:
         """Of the run's task, or of another."""
         task = task or self.task
         return Rollouts(self.recipe, task, self.codec, self.generator, self.verification, self.timeouts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What the loops of an attempt share. first: metrics for the first record."""
+
+    sampler: PromptSampler
+    buffer: WorkBuffer[Group]
+    meter: ComputeMeter
+    step_metrics: StepMetrics
+    samples: SampleKeeper
+    reporter: Reporter
+    first: dict[str, float]
+
+    @property
+    def step(self) -> int:
+        """Updates made."""
+        return self.buffer.trainer_version
+
+    def log(self, metrics: dict[str, float]) -> None:
+        """Of this step, with the compute used until now. What is not finite is left out: one answer has no error."""
+        known = {name: value for name, value in (metrics | self.first).items() if math.isfinite(value)}
+        self.first.clear()
+        self.reporter.log(known, step=self.step, compute=self.meter.usage().as_dict())

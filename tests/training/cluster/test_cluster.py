@@ -31,13 +31,20 @@ SHORT = Patience(report=0.2, too_small=0.5, full=60)
 
 
 def make(
-    switch: Switchboard, resources: Mapping[str, Any], others: Mapping[str, Any] | None = None, **options: Any
+    switch: Switchboard,
+    resources: Mapping[str, Any],
+    others: Mapping[str, Any] | None = None,
+    *,
+    trainer_class: type = ToyTrainer,
+    address: str = "elsewhere",
+    **options: Any,
 ) -> Cluster:
     overrides = {f"resources.{name}": value for name, value in resources.items()} | {"offpolicy.k": 0}
     overrides |= others or {}
     recipe = apply_overrides(load_recipe("tiny/scalerl"), overrides)
-    options = {"address": "elsewhere", "generator_class": ToyGenerator, "trainer_class": ToyTrainer} | options
-    return Cluster(recipe, Path("/nowhere"), switch, **options)
+    cluster = Cluster(recipe, Path("/nowhere"), switch, address=address, **options)
+    cluster.generator_class, cluster.trainer_class = ToyGenerator, trainer_class
+    return cluster
 
 
 def on_cluster(
@@ -306,7 +313,7 @@ def test_death_while_loading() -> None:
 @pytest.mark.usefixtures("two_nodes")
 def test_what_does_not_load_is_named() -> None:
     async def run() -> None:
-        cluster = make(Switchboard(), TWO_RANKS, trainer_class=StuckTrainer, loading_timeout=1.0)
+        cluster = make(Switchboard(), TWO_RANKS, trainer_class=StuckTrainer, patience=Patience(loading=1.0))
         with pytest.raises(
             WaitTimeout, match=r"^waited 1 s for trainer rank 1 \(process \d+ on .+\) to load$"
         ):

@@ -10,9 +10,7 @@ from tests.training.cluster.hash_actors import HashGeneratorActor, HashTrainerAc
 from training.cluster.cluster import Cluster
 from training.cluster.placement import Pulse
 
-defaults = Cluster.__init__.__kwdefaults__
-assert defaults is not None
-defaults.update(generator_class=HashGeneratorActor, trainer_class=HashTrainerActor)
+Cluster.generator_class, Cluster.trainer_class = HashGeneratorActor, HashTrainerActor
 if os.environ.get("QUICK_PULSE") == "1":
-    defaults["pulse"] = Pulse(every=0.5, answer=2.0, local=3.0)
+    Cluster.pulse = Pulse(every=0.5, answer=2.0, local=3.0)
 runpy.run_module("training", run_name="__main__")
