@@ -59,7 +59,7 @@ from training.driver.generation import Generation
 from training.driver.publisher import Publisher
 from training.driver.samples import SampleKeeper
 from training.driver.saving import Saving
-from training.driver.snapshot import Attempt, Parts, RunState, from_checkpoint, to_files
+from training.driver.snapshot import Attempt, RunState, Shared, from_checkpoint, to_files
 from training.driver.staleness import BufferState, WorkBuffer
 from training.driver.stepmetrics import ComputeMeter, StepMetrics, Usage
 from training.driver.training_loop import TrainingLoop
@@ -98,7 +98,7 @@ class Controller:
         self._sampler = PromptSampler(prompts, recipe.curriculum, recipe.seed)
         start = self._boundary = self._start()
         resumed_at = attempt.resume.step if attempt.resume else None
-        self._parts = Parts(
+        self._shared = Shared(
             sampler=self._sampler,
             buffer=make_buffer(recipe, start.buffer),
             meter=ComputeMeter(devices=recipe.resources.devices, shape=attempt.shape, start=start.usage),
@@ -112,7 +112,7 @@ class Controller:
         self._publisher = Publisher(
             trainer=attempt.trainer,
             generator=attempt.generator,
-            buffer=self._parts.buffer,
+            buffer=self._shared.buffer,
             switch=attempt.switch,
             timeouts=attempt.timeouts,
         )
@@ -124,11 +124,11 @@ class Controller:
             timeouts=attempt.timeouts,
             uploads=attempt.uploads,
         )
-        self._generation = Generation(attempt, self._parts, self._rollouts, start)
-        self._evaluations = Evaluations(attempt, self._parts, start, held_out=held_out, training=prompts)
+        self._generation = Generation(attempt, self._shared, self._rollouts, start)
+        self._evaluations = Evaluations(attempt, self._shared, start, held_out=held_out, training=prompts)
         self._training = TrainingLoop(
             attempt,
-            self._parts,
+            self._shared,
             generation=self._generation,
             publisher=self._publisher,
             evaluations=self._evaluations,
@@ -145,7 +145,7 @@ class Controller:
     @property
     def step(self) -> int:
         """Updates made."""
-        return self._parts.step
+        return self._shared.step
 
     def stop(self) -> None:
         """Finish the step, write a checkpoint, end. Safe to call from a signal handler of the loop."""
@@ -161,7 +161,7 @@ class Controller:
                 generation = self._switch.watch(self._generation.loop(), name="generation loop")
                 reason = await self._training.loop()
                 state = "succeeded"
-            self._parts.meter.pause()
+            self._shared.meter.pause()
             await self._come_to_rest(generation)
         except BaseException as error:
             self._publisher.cancel()
@@ -170,9 +170,9 @@ class Controller:
             raise
         finally:
             await self._close(generation)
-            await self._parts.samples.close(self._timeouts.closing)
+            await self._shared.samples.close(self._timeouts.closing)
         await self._checkpoint(is_last=True)
-        return Outcome(state, reason, self.step, self._parts.meter.usage(), self._evaluations.pass_rate)
+        return Outcome(state, reason, self.step, self._shared.meter.usage(), self._evaluations.pass_rate)
 
     # -- start -----------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class Controller:
         """Steps 2 to 4 of an end that is no crash. Raises what has failed until then."""
         await self._end(generation)
         await self._publisher.settle()
-        if not self._parts.buffer.is_lockstep:
+        if not self._shared.buffer.is_lockstep:
             await self._generation.interrupt(self._timeouts.closing)
         self._switch.check()
 
@@ -233,22 +233,22 @@ class Controller:
 
     def _remember(self) -> None:
         """Keep the state after an update, for modes in which generation and training take turns."""
-        if self._parts.buffer.is_lockstep:
+        if self._shared.buffer.is_lockstep:
             self._boundary = self._now()
 
     def _now(self) -> RunState:
         return RunState(
-            usage=self._parts.meter.usage(),
+            usage=self._shared.meter.usage(),
             sampler=self._sampler.state(),
-            buffer=self._parts.buffer.state(),
+            buffer=self._shared.buffer.state(),
             works=self._generation.works,
             num_refills=self._generation.num_refills,
         )
 
     def _state(self) -> RunState:
         """What a checkpoint written now holds."""
-        state = self._boundary if self._parts.buffer.is_lockstep else self._now()
-        usage = replace(state.usage, device_hours=self._parts.meter.usage().device_hours)
+        state = self._boundary if self._shared.buffer.is_lockstep else self._now()
+        usage = replace(state.usage, device_hours=self._shared.meter.usage().device_hours)
         known = self._evaluations
         return replace(
             state,
@@ -261,7 +261,7 @@ class Controller:
     async def _checkpoint(self, *, is_last: bool = False) -> None:
         """Begin one, unless there is nothing that the one before it does not hold; wait for the last one."""
         await self._saving.settle()
-        has_more = is_last and not self._parts.buffer.is_lockstep
+        has_more = is_last and not self._shared.buffer.is_lockstep
         if self.step and (self._checkpointed_step != self.step or has_more):
             of, state = self._attempt, self._state().frozen()
             self._saving.begin(self.step, partial(to_files, state, of.recipe, of.model))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from observability import tracing
 from training.driver.benchmarks import Benchmarks
 from training.driver.parity import PARITY_SAMPLES, check_parity, gaps_of_rows, mismatch, sample_rows
-from training.driver.snapshot import Attempt, Parts, RunState
+from training.driver.snapshot import Attempt, RunState, Shared
 from training.driver.stepmetrics import span_metrics
 from training.evaluation import evaluation_metrics, sampled
 from training.rollouts import Group, warn_of_failures
@@ -25,14 +25,14 @@ class Evaluations:
     def __init__(
         self,
         attempt: Attempt,
-        parts: Parts,
+        shared: Shared,
         start: RunState,
         *,
         held_out: Sequence[Prompt],
         training: Sequence[Prompt],
     ) -> None:
         """Rollouts are its own: training's are interrupted meanwhile. Raises what `Benchmarks` does."""
-        self._attempt, self._parts, self._held_out = attempt, parts, held_out
+        self._attempt, self._shared, self._held_out = attempt, shared, held_out
         self._rollouts = attempt.rollouts()
         self._benchmarks = Benchmarks(attempt, training)
         self.pass_rate, self.evaluated_step = start.pass_rate, start.evaluated_step  # of the last one
@@ -41,26 +41,26 @@ class Evaluations:
     @property
     def is_due(self) -> bool:
         """Whether something of the weights of this step is still to be measured, and it is its turn."""
-        step = self._parts.step
+        step = self._shared.step
         is_open = self.evaluated_step != step or bool(self._benchmarks.due(step, self.benchmarked))
         return is_open and step % self._attempt.recipe.eval.every_steps == 0
 
     @property
     def is_complete(self) -> bool:
         """Whether all that can be measured of these weights has been."""
-        step = self._parts.step
+        step = self._shared.step
         return self.evaluated_step == step and not self._benchmarks.missing(step, self.benchmarked)
 
     async def run(self, *, check: bool = False, is_last: bool = False) -> None:
         """Measure and record what is open of these weights, each at once: the held-out pass rate, and the benchmarks
         that are due; of the last weights, all. With `check`, refuse to start on a wrong ratio."""
-        step = self._parts.step
+        step = self._shared.step
         if self.evaluated_step != step:
             await self._evaluate(step, check)
         wanted = self._benchmarks.missing if is_last else self._benchmarks.due
         for name in wanted(step, self.benchmarked):
             with tracing.span("benchmark", task=name, step=step):
-                self._parts.log(await self._benchmarks.measure(name, step))
+                self._shared.log(await self._benchmarks.measure(name, step))
             self.benchmarked[name] = step
 
     async def _evaluate(self, step: int, check: bool) -> None:
@@ -69,13 +69,13 @@ class Evaluations:
             metrics = await self._measure(step, always_compare=check)
         metrics |= span_metrics({"evaluate": (began, time.time())}, time.time())
         self.pass_rate, self.evaluated_step = metrics["eval/pass_rate"], step
-        self._parts.log(metrics)
+        self._shared.log(metrics)
         log.info(
             "step %d  pass rate %.3f ± %.3f  %.4f device-hours",
             step,
             metrics["eval/pass_rate"],
             metrics["eval/pass_rate_stderr"],
-            self._parts.meter.usage().device_hours,
+            self._shared.meter.usage().device_hours,
         )
         if check:
             check_parity(metrics)
@@ -97,7 +97,7 @@ class Evaluations:
         if compared:
             found, gaps = await self._mismatch(compared)
             metrics |= found
-        self._parts.samples.evaluated(groups, step, gaps)
+        self._shared.samples.evaluated(groups, step, gaps)
         return metrics
 
     async def _sample(self, prompts: Sequence[Prompt], k: int, temperature: float, key: str) -> list[Group]:

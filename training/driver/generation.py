@@ -12,7 +12,7 @@ An error in a group's task ends the run, through the switchboard.
 import asyncio
 
 from training.driver.curriculum import ramp_share
-from training.driver.snapshot import Attempt, Parts, RunState, Work
+from training.driver.snapshot import Attempt, RunState, Shared, Work
 from training.driver.staleness import Ticket
 from training.driver.stepmetrics import GroupTimes
 from training.flops import Work as FlopsWork
@@ -23,11 +23,11 @@ from training.tasks import Prompt
 class Generation:
     """The groups that are on their way."""
 
-    def __init__(self, attempt: Attempt, parts: Parts, rollouts: Rollouts, start: RunState) -> None:
-        """`start.works`: groups that an earlier attempt has begun; their tickets run in `parts.buffer`."""
+    def __init__(self, attempt: Attempt, shared: Shared, rollouts: Rollouts, start: RunState) -> None:
+        """`start.works`: groups that an earlier attempt has begun; their tickets run in `shared.buffer`."""
         self._recipe, self._switch, self._rollouts = attempt.recipe, attempt.switch, rollouts
-        self._sampler, self._buffer = parts.sampler, parts.buffer
-        self._meter, self._step_metrics = parts.meter, parts.step_metrics
+        self._sampler, self._buffer = shared.sampler, shared.buffer
+        self._meter, self._step_metrics = shared.meter, shared.step_metrics
         self._works = {work.ticket.number: work for work in start.works}
         self._waiting = set(self._works)  # numbers of the groups that have begun and are to be gone on with
         self._tasks: dict[asyncio.Task[None], int] = {}

@@ -242,7 +242,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class Shared:
     """What the loops of an attempt share. first: metrics for the first record."""
 
     sampler: PromptSampler

@@ -8,7 +8,7 @@ from training.driver.control import Budget
 from training.driver.evaluations import Evaluations
 from training.driver.generation import Generation
 from training.driver.publisher import Publisher
-from training.driver.snapshot import Attempt, Parts
+from training.driver.snapshot import Attempt, Shared
 from training.driver.staleness import Ticket
 from training.driver.stepmetrics import span_metrics
 from training.rollouts import Group, warn_of_failures
@@ -24,7 +24,7 @@ class TrainingLoop:
     def __init__(
         self,
         attempt: Attempt,
-        parts: Parts,
+        shared: Shared,
         *,
         generation: Generation,
         publisher: Publisher,
@@ -33,9 +33,9 @@ class TrainingLoop:
         save: Callable[[], Awaitable[None]],
     ) -> None:
         """has_trained: called after each update, before its weights go out. save: writes a checkpoint."""
-        self._recipe, self._trainer, self._parts = attempt.recipe, attempt.trainer, parts
+        self._recipe, self._trainer, self._shared = attempt.recipe, attempt.trainer, shared
         self._switch, self._timeouts = attempt.switch, attempt.timeouts
-        self._buffer, self._meter, self._step_metrics = parts.buffer, parts.meter, parts.step_metrics
+        self._buffer, self._meter, self._step_metrics = shared.buffer, shared.meter, shared.step_metrics
         self._generation, self._publisher, self._evaluations = generation, publisher, evaluations
         self._has_trained, self._save = has_trained, save
         self._budget_hours = Budget(attempt.run_dir, attempt.recipe.budget.device_hours).hours
@@ -47,7 +47,7 @@ class TrainingLoop:
         self._step_metrics.begin()
         self._generation.open()
         while not (reason := self._is_over()):
-            with tracing.span("step", step=self._parts.step + 1):
+            with tracing.span("step", step=self._shared.step + 1):
                 with self._step_metrics.trainer_waits():
                     await self._switch.until(
                         self._is_batch_settled,
@@ -61,7 +61,7 @@ class TrainingLoop:
                 await self._train(batch)
             if self._evaluations.is_due:
                 await self._evaluate_between_steps()
-            if self._parts.step % recipe.checkpoint.every_steps == 0:
+            if self._shared.step % recipe.checkpoint.every_steps == 0:
                 await self._save()
         if not self._evaluations.is_complete:
             await self._evaluate_between_steps(is_last=True)
@@ -69,8 +69,8 @@ class TrainingLoop:
 
     def _is_over(self) -> str:
         budget = self._recipe.budget
-        if budget.max_steps is not None and self._parts.step >= budget.max_steps:
-            return f"made {self._parts.step} steps"
+        if budget.max_steps is not None and self._shared.step >= budget.max_steps:
+            return f"made {self._shared.step} steps"
         device_hours = self._budget_hours()
         if self._meter.usage().device_hours >= device_hours:
             return f"used {device_hours:g} device-hours"
@@ -85,7 +85,7 @@ class TrainingLoop:
 
     async def _train(self, batch: Batch) -> None:
         """One update on a batch, its record, and the push of the new weights. A stop lets it end."""
-        version = self._parts.step
+        version = self._shared.step
         self._switch.changed()  # the batch has left the queue: room for the next groups
         groups = [group for _, group in batch]
         spans = self._generation.times.tell(ticket.number for ticket, _ in batch)
@@ -104,13 +104,13 @@ class TrainingLoop:
         self._meter.trained(result.trained_tokens, result.work, result.forward_work)
         for group in groups:
             correct = sum(sample.correct for sample in group.samples)
-            self._parts.sampler.record(group.prompt, correct, len(group.samples))
+            self._shared.sampler.record(group.prompt, correct, len(group.samples))
         warn_of_failures(groups)
-        self._parts.samples.trained(groups, self._parts.step, result.by_sample)
+        self._shared.samples.trained(groups, self._shared.step, result.by_sample)
         metrics = self._step_metrics.of_step(batch, version, result, self._meter.usage())
         if self._recipe.filter.zero_variance == "refill":
             metrics["train/refills"], self._generation.num_refills = float(self._generation.num_refills), 0
-        self._parts.log(metrics | span_metrics(spans, time.time()))
+        self._shared.log(metrics | span_metrics(spans, time.time()))
         self._has_trained()
         if self._evaluations.is_due:
             self._generation.close()  # what the new weights admit begins after it

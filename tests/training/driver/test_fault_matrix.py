@@ -101,7 +101,7 @@ class Run:
         for _ in range(20):
             await asyncio.sleep(0)
         engine = Mortal(pace=100 + len(self.made))
-        self.made.append((self.setup.controller._parts.buffer.generator_version, engine))
+        self.made.append((self.setup.controller._shared.buffer.generator_version, engine))
         return engine
 
 

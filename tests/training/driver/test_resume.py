@@ -86,7 +86,7 @@ class History:
             self.metrics = {k: v for k, v in self.metrics.items() if k[0] <= start}
             self.metrics |= timeless(attempt.setup.reporter)
         self.final_state = attempts[-1].trainer.state
-        self.usage = attempts[-1].setup.controller._parts.meter.usage()
+        self.usage = attempts[-1].setup.controller._shared.meter.usage()
 
 
 def timeless(reporter: MemoryReporter) -> dict[tuple[int, str], float]:
