@@ -5,8 +5,9 @@
 Of N priors, spread evenly over what is believable (a Halton sequence; the first is the one in use), the best on all
 tasks but one is judged on that one, for each task in turn. The best on all tasks is printed last;
 `scaling.extrapolate.Prior` takes it over by hand. What is scored is what `benchmarks.validate_real` judges: the mean of
-a run's last eighth, from 3/8, 1/2 and 3/4 of its compute. The score of a task is the mean over its runs of the
-continuous ranked probability score and of the interval score of the 90 % interval; tasks count alike, whatever their
+a run's last eighth, from 3/8, 1/2 and 3/4 of its compute; and the same of runs as if they had ended at ENDS of their
+compute, where most still rise. The score of a task is, for each of these ends, the mean over its runs of the continuous
+ranked probability score and of the interval score of the 90 % interval; ends and tasks count alike, whatever their
 scale (logarithms are averaged). Both are proper: who says what they believe does best.
 """
 
@@ -14,6 +15,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from multiprocessing import Pool
 
 import numpy as np
 from scipy.stats import qmc
@@ -32,16 +36,18 @@ RANGES = {
     "weight of nu 0.05": (0.1, 1.0),
     "weight of nu 0.5": (0.1, 1.0),
     "weight of nu 1": (0.1, 1.0),
-    "log B mean": (0.0, 0.5),
-    "log B sd": (0.3, 0.7),
-    "log mid mean": (-1.8, -0.4),
-    "log mid sd": (0.4, 1.3),
+    "log B mean": (-0.5, 0.3),
+    "log B sd": (0.15, 0.6),
+    "log mid mean": (-0.5, 1.6),
+    "log mid sd": (0.6, 1.4),
     "greater discrepancy": (0.008, 0.03),
     "its weight": (0.3, 3.0),
     "length": (1.0, 8.0),
-    "kappa mean": (0.85, 1.05),
-    "kappa sd": (0.03, 0.25),
+    "kappa mean": (-0.1, 0.3),
+    "kappa sd": (0.1, 0.5),
 }
+ENDS = (0.36, 0.5, 0.75, 1.0)  # shares of a run's compute at which it is taken to have ended
+FEWEST = 10  # evaluations of such a run
 
 
 @dataclass(frozen=True)
@@ -49,21 +55,22 @@ class Case:
     """A run up to a cut, and what came."""
 
     task: str
+    end: float  # of ENDS
     data: Points
     at: float
     came: float
 
 
 def cases_of(curves: Sequence[Curve]) -> list[Case]:
-    """Each run at each cut that leaves enough evaluations."""
+    """Each run, ended at each of ENDS, at each cut that leaves enough evaluations."""
     found = []
-    for curve in curves:
+    for end, whole in product(ENDS, curves):
+        curve = whole.until(end)
         at, came = curve.end
-        for cut in CUTS:
-            early = curve.until(cut)
+        for early in (curve.until(cut) for cut in CUTS if end == 1.0 or len(curve.compute) >= FEWEST):
             if len(early.compute) >= MIN_POINTS:
                 data = prepare(early.compute, early.reward)
-                found.append(Case(f"{curve.source}, {curve.task}", data, at, came))
+                found.append(Case(f"{curve.source}, {curve.task}", end, data, at, came))
     return found
 
 
@@ -93,11 +100,20 @@ def score(case: Case, prior: Prior) -> tuple[float, float]:
 
 
 def task_scores(cases: Sequence[Case], priors: Sequence[Prior]) -> tuple[list[str], Array]:
-    """Tasks [t], and the sum of the logarithms of their two mean scores for each prior [p, t]."""
+    """Tasks [t], and for each prior [p, t] the logarithms of their two mean scores, summed, averaged over ends."""
+    with Pool() as pool:
+        rows = np.array(pool.map(partial(_scores, cases), priors, chunksize=1))
     tasks = sorted({case.task for case in cases})
-    rows = np.array([[score(case, prior) for case in cases] for prior in priors])
-    mine = [np.array([case.task == task for case in cases]) for task in tasks]
-    return tasks, np.stack([np.log(rows[:, own].mean(axis=1)).sum(axis=1) for own in mine], axis=1)
+    found = []
+    for task in tasks:
+        ends = sorted({case.end for case in cases if case.task == task})
+        mine = [[case.task == task and case.end == end for case in cases] for end in ends]
+        found.append(np.mean([np.log(rows[:, own].mean(axis=1)).sum(axis=1) for own in mine], axis=0))
+    return tasks, np.stack(found, axis=1)
+
+
+def _scores(cases: Sequence[Case], prior: Prior) -> list[tuple[float, float]]:
+    return [score(case, prior) for case in cases]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,9 +1,10 @@
 """Forecasts of real runs against what came: `python -m scaling calibrate`, by default of what travels with Headroom.
 
-    .venv/bin/python -m benchmarks.validate_real [--corpus DIR_OR_FILE]... [--axis AXIS]
+    .venv/bin/python -m benchmarks.validate_real [--corpus DIR_OR_FILE]... [--axis AXIS] [--end SHARE]
 
 A corpus is a CSV with the columns run, compute and reward, a Parquet file as in `scaling/data/corpus/`, or a folder of
-such files (`scaling.calibration`). `scaling.calibration` says what is scored. Writes Markdown.
+such files (`scaling.calibration`). `scaling.calibration` says what is scored. With --end, runs are judged as if they had ended at that share of their
+compute, where most of them still rise. Writes Markdown.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from scaling.calibration import AXES, OWN, Curve, read
 from scaling.cli.calibrate import describe, render
+from scaling.cli.options import fraction
 from scaling.table import TableError
 
 
@@ -39,7 +41,12 @@ def of_corpus(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables: of each task of each file where there are several, and of all."""
     parser = argparse.ArgumentParser(prog="validate_real", description=__doc__.splitlines()[0])
-    return of_corpus(parser, arguments, lambda curves, _: print(render(describe(curves))))
+    parser.add_argument("--end", type=fraction, default=1.0, metavar="SHARE", help="default: 1")
+
+    def work(curves: list[Curve], options: argparse.Namespace) -> None:
+        print(render(describe([curve.until(options.end) for curve in curves])))
+
+    return of_corpus(parser, arguments, work)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ error of a forecast is therefore the form, and no interval of one form knows it.
 - d: what no smooth form follows (the discrepancy of Kennedy and O'Hagan, J. Royal Statistical Society B 63, 2001), an
   Ornstein-Uhlenbeck process in log C.
 - A run may have stopped: it follows Eq. 1 up to a share of the compute seen, and stays there.
-- kappa: what the growth of the form is multiplied by beyond the data, which say nothing about it: about 1.
+- Growth beyond the data, which say nothing about it, is that of the form times 1 + kappa l, where l is the share of the
+  gain that the form has left: of a run that still rises less is known, and rather more is to come than the form says.
 
 Tails (nu, and where a run stopped) and kinds of d are a few each; for each pair of them B and C_mid lie on a grid that
 is drawn in around what the data say, since precise evaluations would fall between its nodes; R0 and A are integrated in
@@ -50,18 +51,18 @@ class Prior:
     compute). discrepancy: standard deviation of d, its length in log compute, and how likely that is. r0, a: mean and
     standard deviation; the gain A - R0 is about as likely in each octave. start: standard deviation of a pass rate
     before the first update around R0; real runs do not rise from there as a form does. kappa: mean and standard
-    deviation, cut to [0, KAPPA_MAX].
+    deviation; the growth is multiplied by at least 0 and at most MOST_GROWTH.
     """
 
     nu: tuple[tuple[float, float], ...] = ((0.05, 0.5), (0.5, 1.0), (1.0, 1.0))
-    stopped: tuple[tuple[float, float], ...] = ((0.45, 0.2), (0.65, 0.2), (0.85, 0.2))
-    log_b: tuple[float, float] = (0.2, 0.5)
-    log_mid: tuple[float, float] = (-0.5, 0.7)
-    discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.02, 4.0, 1.0))
+    stopped: tuple[tuple[float, float], ...] = ((0.45, 0.3), (0.65, 0.3), (0.85, 0.3))
+    log_b: tuple[float, float] = (-0.4, 0.3)
+    log_mid: tuple[float, float] = (0.6, 1.5)
+    discrepancy: tuple[tuple[float, float, float], ...] = ((0.003, 4.0, 1.0), (0.015, 4.0, 2.0))
     r0: tuple[float, float] = (0.3, 0.4)
     start: float = 0.2
     a: tuple[float, float] = (0.6, 0.5)
-    kappa: tuple[float, float] = (1.0, 0.05)
+    kappa: tuple[float, float] = (0.1, 0.3)
     reach: float = 5.0  # of the grid in B and C_mid, in standard deviations to either side
     steps: tuple[int, int] = (13, 17)  # of that grid
 
@@ -72,7 +73,7 @@ class Prior:
         return np.array([(nu, math.inf, weight) for nu, weight in self.nu] + stops).T
 
 
-KAPPA_MAX = 1.5
+MOST_GROWTH = 1.5
 PRIOR = Prior()
 
 
@@ -208,7 +209,9 @@ class Posterior:
         bounds = np.searchsorted(kind[self._node], range(len(prior.discrepancy) + 1))  # nodes go by kind
         self._of = [slice(*pair) for pair in pairwise(bounds)]
         self._r0, self._a = _line_ends(linear[:, chosen], *_lattice()[:2])
-        self._kappa, self._normal = _beyond(prior.kappa)
+        faster, self._normal = _normals()
+        left = 1.0 - share(-self._mid, self._b, self._nu)[self._node]
+        self._growth = np.clip(1.0 + left * (prior.kappa[0] + prior.kappa[1] * faster), 0.0, MOST_GROWTH)
         self._end = self._curve(np.zeros(1))[0]  # at the last evaluation
         self._left = self._y[:, None] - self._curve(self._u)
 
@@ -237,7 +240,7 @@ class Posterior:
 
     def _grown(self, form: Array) -> Array:
         """What becomes of the form's values [..., DRAWS] beyond the data."""
-        return self._end + self._kappa * (form - self._end)
+        return self._end + self._growth * (form - self._end)
 
     def _curve(self, u: Array) -> Array:
         """[m, DRAWS] of R0 + (A - R0) s at log compute [m]."""
@@ -399,10 +402,10 @@ def _line_ends(linear: Array, u: Array, v: Array) -> tuple[Array, Array]:
 
 
 @cache
-def _beyond(kappa: tuple[float, float]) -> tuple[Array, Array]:
-    """[DRAWS] each: what the growth beyond the data is multiplied by, and normal quantiles for d."""
+def _normals() -> tuple[Array, Array]:
+    """[DRAWS] each: normal quantiles, for kappa and for d."""
     _, _, third, fourth = _lattice()
-    return _cut_normal(*kappa, 0.0, KAPPA_MAX, third), ndtri(fourth)
+    return ndtri(third), ndtri(fourth)
 
 
 @cache

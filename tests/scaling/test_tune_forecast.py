@@ -27,6 +27,14 @@ def test_the_score_is_that_of_the_draws() -> None:
     assert interval == pytest.approx(hi - lo + 20.0 * outside)
 
 
+def test_a_run_is_judged_as_if_it_had_ended_earlier_too() -> None:
+    cases = cases_of([curve("a")])
+
+    assert {case.end for case in cases} == {0.5, 0.75, 1.0}, "7 of 20 evaluations are too few"
+    assert max(case.data.compute[-1] for case in cases if case.end == 0.5) <= 0.75 * 0.5
+    assert all(0.875 * case.end < case.at <= case.end for case in cases)
+
+
 def test_tasks_count_alike_however_many_runs_they_have() -> None:
     few, many = [curve("a")], [curve("b", seed) for seed in range(3)]
 
@@ -39,7 +47,7 @@ def test_tasks_count_alike_however_many_runs_they_have() -> None:
 def test_numbers_between_0_and_1_span_the_ranges() -> None:
     low, high = prior_of(np.zeros(len(RANGES))), prior_of(np.ones(len(RANGES)))
 
-    assert (low.kappa, high.kappa) == ((0.85, 0.03), (1.05, 0.25))
+    assert (low.kappa, high.kappa) == ((-0.1, 0.1), (0.3, 0.5))
     assert [one.discrepancy[1] for one in (low, high)] == [(0.008, 1.0, 0.3), (0.03, 8.0, 3.0)]
 
 
