@@ -25,6 +25,7 @@ from scaling.compare import compare
 from scaling.course import Course, course_of
 from scaling.curve import Array
 from scaling.extrapolate import share
+from scaling.points import MIN_POINTS
 from scaling.ranking import compared, variation_of
 from scaling.scores import LATE
 from scaling.seeds import CORPUS, Between
@@ -83,7 +84,10 @@ class Pair:
 
 
 def judge(pair: Pair) -> Call:
-    """As pages do it: forecasts from stored fits, seeds from all recipes with several runs, the corpus before them."""
+    """As pages do it: forecasts from stored fits, seeds from all recipes with several runs, the corpus before them.
+    Nothing is said where too little has been seen of a run."""
+    if any(len(run.compute) < MIN_POINTS for run in (*pair.first, *pair.second)):
+        return Call(None, None, None)
     fits = [[scaling.fit(run.compute, run.reward) for run in runs] for runs in (pair.first, pair.second)]
     courses = [[course_of(fit) for fit in own] for own in fits]
     known = [[_course(run) for run in runs] for runs in pair.others]

@@ -16,6 +16,13 @@ def test_a_pair_far_apart_is_told_apart_and_one_recipe_with_itself_is_not():
     assert judge(same).either == 0
 
 
+def test_nothing_is_said_of_a_run_of_which_too_little_was_seen():
+    far = simulated(0, apart=0.15, stop=1.0, seeds=(1, 1), seed=0)
+    few = far.second[0].until(far.second[0].compute[3])
+
+    assert judge(Pair(far.first, [few], 1)) == Call(None, None, None)
+
+
 def test_simulated_pairs_are_the_same_each_time_and_end_where_they_should():
     pair, again = (simulated(3, apart=0.04, stop=0.5, seeds=(3, 1), seed=1) for _ in range(2))
 
