@@ -279,7 +279,7 @@ def _seeds_table(recipes: dict[Recipe, list[Curve]]) -> str:
         courses = []
         for runs in recipes.values():
             end = cut * min(run.compute[-1] for run in runs)
-            seen = [run.until(end) for run in runs]
+            seen = [part for run in runs if len((part := run.until(end)).compute) >= MIN_POINTS]
             courses.append([course_of(scaling.fit(run.compute, run.reward)) for run in seen])
         alone = variation_of(courses, Between(1e-6, 1e-3, "nothing"))
         rows.append(
