@@ -3,8 +3,8 @@
     .venv/bin/python -m benchmarks.validate_real [--corpus DIR_OR_FILE]... [--axis AXIS] [--end SHARE]
 
 A corpus is a CSV with the columns run, compute and reward, a Parquet file as in `scaling/data/corpus/`, or a folder of
-such files (`scaling.calibration`). `scaling.calibration` says what is scored. With --end, runs are judged as if they had ended at that share of their
-compute, where most of them still rise. Writes Markdown.
+such files (`scaling.calibration`). `scaling.calibration` says what is scored. With --end, runs are judged as if
+they had ended at that share of their compute, where most of them still rise. Writes Markdown.
 """
 
 import argparse
