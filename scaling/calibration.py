@@ -249,7 +249,9 @@ def refusals(curves: Iterable[Curve]) -> list[tuple[str, str, tuple[float, ...]]
         for cut in CUTS:
             early = curve.until(cut)
             n = len(early.compute)
-            few = f"only {n} evaluations before the cut: at least {MIN_POINTS} are needed"
+            few = (
+                f"only {n} evaluation{'' if n == 1 else 's'} before the cut: at least {MIN_POINTS} are needed"
+            )
             if why := few if n < MIN_POINTS else problem(prepare(early.compute, early.reward)):
                 found.setdefault((curve.run, why), []).append(cut)
     return [(run, why, tuple(cuts)) for (run, why), cuts in found.items()]
