@@ -47,7 +47,7 @@ def test_tasks_count_alike_however_many_runs_they_have() -> None:
 def test_numbers_between_0_and_1_span_the_ranges() -> None:
     low, high = prior_of(np.zeros(len(RANGES))), prior_of(np.ones(len(RANGES)))
 
-    assert (low.kappa, high.kappa) == ((-0.1, 0.1), (0.3, 0.5))
+    assert (low.kappa, high.kappa) == (pytest.approx((-0.1, 0.1)), pytest.approx((0.3, 0.5)))
     assert [one.discrepancy[1] for one in (low, high)] == [(0.008, 1.0, 0.3), (0.03, 8.0, 3.0)]
 
 

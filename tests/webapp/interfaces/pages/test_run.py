@@ -130,7 +130,7 @@ def test_a_mixture_offers_its_curves_and_keeps_the_choice(ada, make_run):
         "tokens",
         2.5e7,
     )
-    assert figure["metric_label"] == "Held-out pass rate on math, mean@4"
+    assert figure["metric_label"] == "Held-out pass rate on math, mean@2"
     assert ada.get(f"/runs/{run.pk}").content.decode().count("selected>all parts</option>") == 1
 
 

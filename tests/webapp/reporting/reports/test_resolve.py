@@ -19,7 +19,7 @@ def shown_of(project, **fields):
         ("pass_rate", ("0.60", "newest evaluation, ± 0.010"), ("–", "no evaluation yet")),
         (
             "forecast",
-            ("0.60", "90 % 0.59 to 0.61, at 16.0 device-hours"),
+            ("0.60", "90 % 0.59 to 0.62, at 16.0 device-hours"),
             ("–", "no forecast, or no budget"),
         ),
         ("compute", ("8.00", "of 16.0 device-hours"), ("0", "of 16.0 device-hours")),
