@@ -15,7 +15,7 @@ from typing import Any
 from observability import tracing
 from training import models
 from training.checkpoint_sync import KeptCheckpoints
-from training.checkpoints import newest_checkpoint
+from training.checkpoints import Checkpoint, newest_checkpoint
 from training.cluster import cluster, machines
 from training.cluster.rewards import RewardWorkers
 from training.codec import Codec
@@ -49,21 +49,14 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     home = _home(run_dir)
     task = check_runnable(recipe, home, patience=DOWNLOAD_TIMEOUT_SECONDS)
     kept = KeptCheckpoints(run_dir, recipe.checkpoint.keep, resumes=resume)
-    checkpoint = kept.to_resume() if resume else None
-    if checkpoint:
-        checkpoint.refuse_unless_of(recipe)
-    journal = run_dir / JOURNAL
-    if not resume and journal.exists() and journal.stat().st_size:
-        raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")
+    checkpoint = _checkpoint_of(kept, recipe, run_dir, resume=resume)
     model_folder = _model_folder(recipe, home)
-    identity = model_identity(model_folder)
-    if checkpoint:
-        checkpoint.refuse_unless_made_with(identity)
+    identity = _identity_of(model_folder, checkpoint)
     with blame_field("model", models.ModelError):
         codec = Codec(model_folder, chat_template=recipe.rollout.chat_template)
     with blame_field("engine.type", EngineMissing):
         asked, (recipe, engine) = recipe, settle(recipe, model_folder, run_dir, resume=resume)
-    resumed_from = checkpoint.step if checkpoint else None
+    step = checkpoint.step if checkpoint else None
     device = f"{_device_words(recipe)}, {engine}"
     log.info("%s", engine)
     uploads = kept.begin(checkpoint)
@@ -72,7 +65,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
     @cache
     def reporter() -> Reporter:
         """Says that the run has started, at its first use: when it has its devices, or has ended without them."""
-        return open_reporter(run_dir, resume=resume, resumed_from_step=resumed_from, device=device)
+        return open_reporter(run_dir, resume=resume, resumed_from_step=step, device=device)
 
     def conclude(outcome: Outcome) -> None:
         try:
@@ -98,9 +91,7 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         )
         outcome = asyncio.run(_run(prepared, recipe, task, run_dir, model_folder, reporter, conclude))
     except Stopped:
-        step = checkpoint.step if checkpoint else 0
-        usage = Controller.usage_of(checkpoint)
-        outcome = Outcome("cancelled", "stopped before training", step, usage, None)
+        outcome = _stopped_at(checkpoint)
         conclude(outcome)
     except BaseException as error:
         patience = FAILED_STORE_TIMEOUT_SECONDS
@@ -112,6 +103,33 @@ def run(recipe: Recipe, run_dir: Path, *, resume: bool) -> Outcome:
         kept.end(patience)
         wait_for_server(reporter())
     return outcome
+
+
+def _checkpoint_of(
+    kept: KeptCheckpoints, recipe: Recipe, run_dir: Path, *, resume: bool
+) -> Checkpoint | None:
+    """That a resume goes on from, where there is one. Raises RecipeError where something else would be lost."""
+    checkpoint = kept.to_resume() if resume else None
+    if checkpoint:
+        checkpoint.refuse_unless_of(recipe)
+    journal = run_dir / JOURNAL
+    if not resume and journal.exists() and journal.stat().st_size:
+        raise RecipeError("", f"{run_dir} holds a run already; use --resume, or another --run-dir")
+    return checkpoint
+
+
+def _identity_of(model_folder: Path, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """Of the model that the run begins from. Raises CheckpointError where the checkpoint was made with another."""
+    identity = model_identity(model_folder)
+    if checkpoint:
+        checkpoint.refuse_unless_made_with(identity)
+    return identity
+
+
+def _stopped_at(checkpoint: Checkpoint | None) -> Outcome:
+    """Before engines and trainers were there."""
+    step = checkpoint.step if checkpoint else 0
+    return Outcome("cancelled", "stopped before training", step, Controller.usage_of(checkpoint), None)
 
 
 def wait_for_server(reporter: Reporter) -> None:

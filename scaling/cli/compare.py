@@ -6,7 +6,6 @@ from typing import Any
 
 from scaling.cli import options
 from scaling.cli.options import (
-    CommandError,
     add_fitting,
     add_output,
     fit_file,
@@ -39,8 +38,7 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     options.check(args.plot)
-    if args.a == args.b:
-        raise CommandError("the same file is given twice")
+    options.refuse_twice(args.a, args.b)
     a, b = fit_file(args.a, args), fit_file(args.b, args)
     payload = describe({args.a: a, args.b: b}, args.at)
     options.draw(args.plot, lambda plot: plot.compare_figure({args.a: a, args.b: b}))

@@ -17,6 +17,7 @@ from scaling.cli.options import (
 from scaling.curve import NAMES
 from scaling.extrapolate import Extrapolation, extrapolate
 from scaling.models import Fit
+from scaling.points import Points
 
 
 def add(commands) -> None:
@@ -49,7 +50,7 @@ def describe(fitted: Fit, predict: Sequence[float] = ()) -> dict:
 
     forecast: of several forms averaged (`scaling.extrapolate`), for compute without bound; forecasts: where asked for.
     """
-    ahead = _ahead(fitted, predict)
+    ahead = averaged(fitted.data, predict, fitted.level)
     payload = {
         "form": fitted.form,
         "method": fitted.method,
@@ -75,14 +76,14 @@ def describe(fitted: Fit, predict: Sequence[float] = ()) -> dict:
     return payload
 
 
-def _ahead(fitted: Fit, at: Sequence[float]) -> Extrapolation:
-    data = fitted.data
+def averaged(data: Points | None, at: Sequence[float], level: float) -> Extrapolation:
+    """The forecast of several forms from the points of a fit; `at`: their last compute where none is given."""
     assert data is not None
     return extrapolate(
         data.compute,
         data.reward,
         at or [data.compute[-1]],
-        level=fitted.level,
+        level=level,
         stderr=data.stderr,
         r0_observed=data.r0_observed.tolist(),
     )

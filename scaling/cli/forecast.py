@@ -4,8 +4,8 @@ import argparse
 from dataclasses import asdict
 
 from scaling.cli import options
+from scaling.cli.fit import averaged
 from scaling.cli.options import add_fitting, add_output, fit_options, fraction, level_text, of_file, show
-from scaling.extrapolate import extrapolate
 from scaling.fitting import fit
 from scaling.forecast import FRACTIONS, Cutoff, rolling, sentence
 from scaling.models import Fit
@@ -76,14 +76,7 @@ def _averaged(whole: Fit, row: Cutoff, at: float) -> dict:
     early = whole.data.of(whole.data.compute <= row.cutoff)
     if row.n < MIN_POINTS:
         return {"value": None, "interval": None, "message": row.message}
-    found = extrapolate(
-        early.compute,
-        early.reward,
-        [at],
-        level=row.level,
-        stderr=early.stderr,
-        r0_observed=early.r0_observed.tolist(),
-    )
+    found = averaged(early, [at], row.level)
     known = found.status != "failed"
     return {
         "value": float(found.value[0]) if known else None,
@@ -98,13 +91,13 @@ def render(payload: dict) -> str:
         f"the mean of the last eighth, {payload['late_came']:.3f}, by several forms averaged; {level} in brackets"
     ]
     for row in payload["forecasts"]:
-        averaged = row["averaged"]
+        several = row["averaged"]
         start = f"from {100 * row['fraction']:.3g} % of the compute"
-        if averaged["interval"] is None:
-            lines.append(f"{start}, no forecast ({averaged['message']})")
+        if several["interval"] is None:
+            lines.append(f"{start}, no forecast ({several['message']})")
         else:
-            lo, hi = averaged["interval"]
-            lines.append(f"{start}, {averaged['value']:.3f} [{lo:.3f}, {hi:.3f}]")
+            lo, hi = several["interval"]
+            lines.append(f"{start}, {several['value']:.3f} [{lo:.3f}, {hi:.3f}]")
     lines.append(f"the last evaluation, at compute {payload['compute']:g}, by {payload['form']} fits alone")
     for row in payload["forecasts"]:
         share = row["coverage"]

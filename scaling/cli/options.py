@@ -113,6 +113,12 @@ def fit_file(file: str, args: argparse.Namespace) -> Fit:
     return of_file(file, args, lambda table: fit(table.compute, table.reward, **fit_options(args, table)))
 
 
+def refuse_twice(*files: str) -> None:
+    """Raises CommandError where a file is given more than once: a run is not compared with itself."""
+    if len(set(files)) < len(files):
+        raise CommandError("the same file is given twice")
+
+
 def of_file(file: str, args: argparse.Namespace, work: Callable[[Table], Result]) -> Result:
     """`work` on the points of a file; what it refuses names the file and the row."""
     try:

@@ -15,6 +15,7 @@ from scaling.cli.options import (
     level_text,
     number,
     positive,
+    refuse_twice,
     run_payload,
     runs_text,
     show,
@@ -43,8 +44,7 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.target is None and args.budget is None and args.delta is None:
         raise CommandError("nothing to plan: give --target, --budget or --delta")
-    if len(set(args.files)) < len(args.files):
-        raise CommandError("the same file is given twice")
+    refuse_twice(*args.files)
     courses = {file: course_of(fit_file(file, args)) for file in args.files}
     show(describe(courses, args), render, args.json)
 
