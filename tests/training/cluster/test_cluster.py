@@ -1,9 +1,11 @@
 """Two real Ray nodes on this machine, with actors that know no torch."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ import ray
 from ray.util import placement_group_table
 from ray.util.placement_group import placement_group, remove_placement_group
 
+from tests.training.cluster.test_cluster_run import command, records
 from tests.training.cluster.toy_actors import DyingTrainer, StuckTrainer, ToyGenerator, ToyTrainer
 from tests.waiting import wait_until
 from training.cluster.cluster import LOCAL, Cluster, ClusterError
@@ -383,3 +386,33 @@ def test_wait_for_occupied_devices_says_what_is_free_and_can_be_stopped(
     assert "waiting for a place for 0 s: needs 3 CPU; 2 free, the cluster has 5" in caplog.text
     remove_placement_group(others)
     wait_until(is_everything_given_back)
+
+
+@pytest.mark.timeout(240)
+def test_a_stop_before_there_is_a_place_ends_the_run_as_cancelled(
+    two_nodes: str, tmp_path: Path, toy_model: Path
+) -> None:
+    others = placement_group([{"CPU": 2}, {"CPU": 3}])
+    ray.get(others.ready(), timeout=60)
+    known = set(placement_group_table())
+    run = subprocess.Popen(
+        command(tmp_path, toy_model, program="tests.training.cluster.toy_command"),
+        env={**os.environ, "RAY_ADDRESS": two_nodes},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_until(lambda: run.poll() is not None or set(placement_group_table()) - known, seconds=90)
+        run.send_signal(signal.SIGTERM)
+        output = run.communicate(timeout=90)[0]
+    finally:
+        run.kill()
+        remove_placement_group(others)
+    wait_until(is_everything_given_back)
+
+    assert run.returncode == 0, output
+    assert output.splitlines()[-1] == "cancelled: stopped before training; step 0"
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["state"], summary["step"], summary["pass_rate"]) == ("cancelled", 0, None)
+    assert summary["compute"] == {"device_hours": 0.0, "tokens": 0, "flops": 0.0}
+    assert records(tmp_path) == []
