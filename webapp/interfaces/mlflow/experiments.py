@@ -4,28 +4,23 @@ Groups and runs in the form of MLflow's messages (protobuf's JSON).
 """
 
 import math
-import re
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import QuerySet
-
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.base.formats import whole_in
-from webapp.identity.accounts.models import Project, Scope
+from webapp.identity.accounts.models import Project
+from webapp.interfaces.api.auth import READ, WRITE
 from webapp.interfaces.mlflow import protocol
-from webapp.interfaces.mlflow.protocol import Call, endpoint, page
+from webapp.interfaces.mlflow.protocol import Call, endpoint, in_view, page
 from webapp.interfaces.tracking import client_runs
-from webapp.interfaces.tracking.client_runs import DEFAULT_GROUP
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
-from webapp.interfaces.tracking.selectors import groups_of
 from webapp.interfaces.tracking.translate import Value, to_ms
 from webapp.record.runs.models import State
 
 DEFAULT_ID = "0"
 ARTIFACTS = "mlflow-artifacts:"  # the client asks its tracking server for what lies there
-MODEL_ID = re.compile(r"m-([0-9a-f]{32})-(\d{1,6})")  # of the run that logged it, and its number there
-STATUS = {
+STATUS: dict[str, str] = {  # of every other state RUNNING
     State.DRAFT: "SCHEDULED",
     State.QUEUED: "SCHEDULED",
     State.SUCCEEDED: "FINISHED",
@@ -33,12 +28,11 @@ STATUS = {
     State.LOST: "FAILED",
     State.CANCELLED: "KILLED",
 }
-MOST_LISTED = 50_000
 
 
 def group_id(group: Group) -> str:
     """MLflow's clients know the default experiment by its id."""
-    return DEFAULT_ID if group.name == DEFAULT_GROUP else str(group.pk)
+    return DEFAULT_ID if group.name == client_runs.DEFAULT_GROUP else str(group.pk)
 
 
 def experiment(group: Group) -> dict[str, Any]:
@@ -57,7 +51,7 @@ def default_experiment() -> dict[str, Any]:
     """The default experiment of a project that has logged nothing into it yet."""
     return {
         "experiment_id": DEFAULT_ID,
-        "name": DEFAULT_GROUP,
+        "name": client_runs.DEFAULT_GROUP,
         "artifact_location": f"{ARTIFACTS}/{DEFAULT_ID}",
         "lifecycle_stage": "active",
     }
@@ -75,7 +69,7 @@ def run_info(found: ClientRun) -> dict[str, Any]:
         "run_name": found.name,
         "experiment_id": group_id(found.group),
         "user_id": found.user_name,
-        "status": STATUS.get(State(found.run.state), "RUNNING"),
+        "status": STATUS.get(found.run.state, "RUNNING"),
         "start_time": found.start_ms,
         "artifact_uri": f"{ARTIFACTS}/{group_id(found.group)}/{found.key}/artifacts",
         "lifecycle_stage": "deleted" if found.deleted_at else "active",
@@ -84,23 +78,19 @@ def run_info(found: ClientRun) -> dict[str, Any]:
 
 
 def run(found: ClientRun, metrics: Iterable[ClientMetric]) -> dict[str, Any]:
-    newest = [
-        _metric(metric.key, Value(metric.key, metric.value, metric.step, metric.time_ms))
-        for metric in metrics
-    ]
-    data = {"metrics": newest, "params": pairs(found.params), "tags": pairs(found.tags)}
+    newest = (Value(metric.key, metric.value, metric.step, metric.time_ms) for metric in metrics)
+    data = {"metrics": history(newest), "params": pairs(found.params), "tags": pairs(found.tags)}
     return {"info": run_info(found), "data": data, "inputs": {"dataset_inputs": [], "model_inputs": []}}
 
 
 def history(values: Iterable[Value]) -> list[dict[str, Any]]:
-    return [_metric(value.name, value) for value in values]
+    return [
+        {"key": each.name, "value": _number(each.value), "timestamp": each.time_ms, "step": each.step}
+        for each in values
+    ]
 
 
-def _metric(key: str, value: Value) -> dict[str, Any]:
-    return {"key": key, "value": number(value.value), "timestamp": value.time_ms, "step": value.step}
-
-
-def number(value: float) -> float | str:
+def _number(value: float) -> float | str:
     """JSON has no word of its own for what is not finite; protobuf's JSON has."""
     if math.isfinite(value):
         return value
@@ -109,12 +99,11 @@ def number(value: float) -> float | str:
 
 def find_group(project: Project, experiment_id: str) -> Group:
     """Raises NotFound, also for an experiment of another project."""
-    found = groups_of(project)
-    if experiment_id == DEFAULT_ID:
-        group = found.filter(name=DEFAULT_GROUP).first()
-    else:
-        number = whole_in(experiment_id, 18)
-        group = None if number is None else found.filter(pk=number).first()
+    is_default = experiment_id == DEFAULT_ID
+    wanted: dict[str, Any] = (
+        {"name": client_runs.DEFAULT_GROUP} if is_default else {"pk": whole_in(experiment_id, 18)}
+    )
+    group = project.groups.filter(**wanted).first()
     if group is None:
         raise NotFound(f"No Experiment with id={experiment_id} exists.")
     return group
@@ -123,7 +112,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
 def writable_group(project: Project, experiment_id: str) -> Group:
     """The same to log into: the default one is made when it is first needed. Raises NotFound, InvalidInput."""
     if experiment_id == DEFAULT_ID:
-        group = client_runs.ensure_group(project, DEFAULT_GROUP)
+        group = client_runs.ensure_group(project, client_runs.DEFAULT_GROUP)
     else:
         group = find_group(project, experiment_id)
     if group.deleted_at:
@@ -131,14 +120,14 @@ def writable_group(project: Project, experiment_id: str) -> Group:
     return group
 
 
-@endpoint("POST", Scope.WRITE)
+@endpoint("POST", WRITE)
 def create(call: Call) -> dict[str, Any]:
     tags = protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_GROUP_TAG)
     group = client_runs.create_group(call.project, protocol.text(call.body, "name"), tags=tags)
     return {"experiment_id": group_id(group)}
 
 
-@endpoint("GET", Scope.READ)
+@endpoint("GET", READ)
 def get(call: Call) -> dict[str, Any]:
     experiment_id = protocol.text(call.body, "experiment_id")
     try:
@@ -149,32 +138,26 @@ def get(call: Call) -> dict[str, Any]:
     return {"experiment": default_experiment()}
 
 
-@endpoint("GET", Scope.READ)
+@endpoint("GET", READ)
 def get_by_name(call: Call) -> dict[str, Any]:
     name = protocol.text(call.body, "experiment_name")
-    group = groups_of(call.project).filter(name=name).first()
+    group = call.project.groups.filter(name=name).first()
     if group is not None:
         return {"experiment": experiment(group)}
-    if name == DEFAULT_GROUP:
+    if name == client_runs.DEFAULT_GROUP:
         return {"experiment": default_experiment()}
     raise NotFound(f"Could not find experiment with name '{name}'.")
 
 
-@endpoint("POST", Scope.READ)
+@endpoint("POST", READ)
 def search(call: Call) -> dict[str, Any]:
-    found = _of_view(groups_of(call.project), protocol.text(call.body, "view_type", default="ACTIVE_ONLY"))
+    found = in_view(call.project.groups.all(), protocol.text(call.body, "view_type", default="ACTIVE_ONLY"))
     name = name_wanted(protocol.text(call.body, "filter", default=""), "experiments")
     if name is not None:
         found = found.filter(name=name)
-    most = protocol.whole(call.body, "max_results", default=1000, least=1, most=MOST_LISTED)
+    most = protocol.whole(call.body, "max_results", default=1000, least=1, most=protocol.MOST_LISTED)
     rows, following = page(found.order_by("-pk"), protocol.text(call.body, "page_token", default=""), most)
     return {"experiments": [experiment(row) for row in rows], **following}
-
-
-def _of_view(found: QuerySet[Group], view: str) -> QuerySet[Group]:
-    if view == "ALL":
-        return found
-    return found.filter(deleted_at__isnull=view != "DELETED_ONLY")
 
 
 def name_wanted(text: str, what: str) -> str | None:
@@ -194,40 +177,35 @@ def name_wanted(text: str, what: str) -> str | None:
     return value[1:-1]
 
 
-@endpoint("POST", Scope.WRITE)
-def update(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def update(call: Call) -> None:
     group = find_group(call.project, protocol.text(call.body, "experiment_id"))
-    if group.name == DEFAULT_GROUP:
+    if group.name == client_runs.DEFAULT_GROUP:
         raise InvalidInput("new_name", "The default experiment keeps its name.")
     client_runs.rename_group(group, protocol.text(call.body, "new_name"))
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
-def delete(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def delete(call: Call) -> None:
     client_runs.set_group_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), True)
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
-def restore(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def restore(call: Call) -> None:
     client_runs.set_group_deleted(find_group(call.project, protocol.text(call.body, "experiment_id")), False)
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
-def set_tag(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def set_tag(call: Call) -> None:
     group = writable_group(call.project, protocol.text(call.body, "experiment_id"))
     name, value = protocol.pair(call.body, protocol.MAX_GROUP_TAG)
     client_runs.set_group_tags(group, {name: value})
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
-def delete_tag(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def delete_tag(call: Call) -> None:
     group = writable_group(call.project, protocol.text(call.body, "experiment_id"))
     name = protocol.key(call.body)
     if name not in group.tags:
         raise NotFound(f"No tag with name: {name} in experiment with id {group_id(group)}.")
     client_runs.set_group_tags(group, {name: None})
-    return {}

@@ -1,6 +1,6 @@
 """/api/2.0/mlflow/logged-models: what MLflow 3's `log_model` says of a model.
 
-What is said of it lies with the run that logged it, and so do its files (`webapp.interfaces.mlflow.logged_models`).
+What is said of it lies with the run that logged it, and so do its files.
 
 /api/2.0/mlflow-artifacts/artifacts: the files that MLflow's clients log, below the address that their run names.
 
@@ -9,7 +9,7 @@ GROUP/models/MODEL/artifacts/PATH    models/MODEL/PATH of the run that logged th
 """
 
 import json
-import time
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +18,11 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from webapp.base.errors import InvalidInput, NotFound
-from webapp.identity.accounts.models import Project, Scope
+from webapp.identity.accounts.models import Project
 from webapp.interfaces import files
+from webapp.interfaces.api.auth import READ, WRITE
 from webapp.interfaces.mlflow import experiments, protocol
-from webapp.interfaces.mlflow.experiments import MODEL_ID, name_wanted, run_info
 from webapp.interfaces.mlflow.protocol import (
-    TOKEN_AUTH,
     Call,
     NotKept,
     authenticate,
@@ -31,14 +30,16 @@ from webapp.interfaces.mlflow.protocol import (
     in_mlflows_form,
     problem,
 )
-from webapp.interfaces.mlflow.runs import MLFLOW, check_active, find, find_active, runs_of_groups
+from webapp.interfaces.mlflow.runs import active, find, find_active, runs_of_groups
 from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import client_run_by_key
+from webapp.interfaces.tracking.translate import now_ms
 from webapp.record.artifacts import store
 from webapp.record.runs.bounds import MAX_MODELS_CHARACTERS
 from webapp.record.runs.models import Run
 
+MODEL_ID = re.compile(r"m-([0-9a-f]{32})-(\d{1,6})")  # of the run that logged it, and its number there
 STATUSES = ("LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED")
 MAX_NAME = 500
 MOST_FOUND = 1000
@@ -60,8 +61,8 @@ def by_method(**views: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
 def _find(call: Call) -> tuple[ClientRun, str, dict[str, Any]]:
     """The run, the id and what is known of a model. Raises NotFound, also for one of another project."""
     model_id = call.path["model_id"]
-    found = experiments.MODEL_ID.fullmatch(model_id)
-    run = client_run_by_key(call.project, MLFLOW, found[1]) if found else None
+    found = MODEL_ID.fullmatch(model_id)
+    run = client_run_by_key(call.project, found[1]) if found else None
     if run is None or model_id not in run.logged_models:
         raise NotFound(f"Logged model with ID '{model_id}' not found.")
     return run, model_id, run.logged_models[model_id]
@@ -84,12 +85,12 @@ def _payload(run: ClientRun, model_id: str, about: dict[str, Any]) -> dict[str, 
     return {"model": {"info": info, "data": {"params": experiments.pairs(about["params"]), "metrics": []}}}
 
 
-@endpoint("POST", Scope.WRITE)
+@endpoint("POST", WRITE)
 def create(call: Call) -> dict[str, Any]:
     if not call.body.get("source_run_id"):
         raise NotKept("Headroom keeps a model with the run that logged it: send source_run_id.")
     run = find_active(Call(call.token, call.body | {"run_id": call.body["source_run_id"]}))
-    now = int(time.time() * 1000)
+    now = now_ms()
     about = {
         "name": protocol.text(call.body, "name", default="model")[:MAX_NAME],
         "model_type": protocol.text(call.body, "model_type", default="")[:MAX_NAME],
@@ -103,12 +104,12 @@ def create(call: Call) -> dict[str, Any]:
     return _payload(run, model_id, about)
 
 
-@endpoint("GET", Scope.READ)
+@endpoint("GET", READ)
 def get(call: Call) -> dict[str, Any]:
     return _payload(*_find(call))
 
 
-@endpoint("PATCH", Scope.WRITE)
+@endpoint("PATCH", WRITE)
 def finalize(call: Call) -> dict[str, Any]:
     status = protocol.text(call.body, "status")
     if status not in STATUSES:
@@ -116,13 +117,13 @@ def finalize(call: Call) -> dict[str, Any]:
     return _changed(call, status=status)
 
 
-@endpoint("PATCH", Scope.WRITE)
+@endpoint("PATCH", WRITE)
 def set_tags(call: Call) -> dict[str, Any]:
     tags = protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_TAG)
     return _changed(call, tags=_find(call)[2]["tags"] | tags)
 
 
-@endpoint("DELETE", Scope.WRITE)
+@endpoint("DELETE", WRITE)
 def delete_tag(call: Call) -> dict[str, Any]:
     tags = _find(call)[2]["tags"]
     if call.path["key"] not in tags:
@@ -130,25 +131,24 @@ def delete_tag(call: Call) -> dict[str, Any]:
     return _changed(call, tags={key: value for key, value in tags.items() if key != call.path["key"]})
 
 
-@endpoint("POST", Scope.WRITE)
-def log_params(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def log_params(call: Call) -> None:
     params = protocol.pairs(call.body, "params", protocol.MAX_ENTITIES, protocol.MAX_PARAM)
     _changed(call, params=_find(call)[2]["params"] | params)
-    return {}
 
 
 def _changed(call: Call, **changes: Any) -> dict[str, Any]:
     run, model_id, about = _find(call)
-    changed = about | changes | {"changed_ms": int(time.time() * 1000)}
+    changed = about | changes | {"changed_ms": now_ms()}
     return _payload(client_runs.change_model(run, model_id, changed), model_id, changed)
 
 
-@endpoint("POST", Scope.READ)
+@endpoint("POST", READ)
 def search(call: Call) -> dict[str, Any]:
     """The newest models of the experiments, by name where that is asked for; clients look among them for a run. Of the
     newest runs as many as have MAX_MODELS_CHARACTERS said of them."""
     runs = runs_of_groups(call).filter(deleted_at=None).exclude(logged_models={}).order_by("-start_ms", "pk")
-    name = name_wanted(protocol.text(call.body, "filter", default=""), "models")
+    name = experiments.name_wanted(protocol.text(call.body, "filter", default=""), "models")
     most = protocol.whole(call.body, "max_results", default=MOST_FOUND, least=1, most=MOST_FOUND)
     found: list[tuple[ClientRun, str, dict[str, Any]]] = []
     characters = 0
@@ -167,18 +167,18 @@ def artifacts(request: HttpRequest, path: str = "") -> HttpResponseBase:
     """GET without a path lists the folder that the query names; with one, GET, PUT and DELETE are of that file."""
     if request.method not in ("GET", "PUT", "DELETE") or (not path and request.method != "GET"):
         return problem(405, "BAD_REQUEST", f"{request.method} is not possible here.")
-    token = authenticate(request, TOKEN_AUTH[Scope.READ if request.method == "GET" else Scope.WRITE])
+    token = authenticate(request, READ if request.method == "GET" else WRITE)
     if not path:
         found, folder = _place(token.project, request.GET.get("path", ""))
         return JsonResponse({"files": listed(found.run, folder)})
     found, name = _place(token.project, path)
     if request.method == "GET":
         return files.download(store.find(found.run, name))
-    check_active(found)
+    run = active(found).run
     if request.method == "PUT":
-        files.upload(request, found.run, name)
+        files.upload(request, run, name)
     else:
-        store.delete(found.run, name, user=token.user)
+        store.delete(run, name, user=token.user)
     return JsonResponse({})
 
 
@@ -186,19 +186,19 @@ def _place(project: Project, path: str) -> tuple[ClientRun, str]:
     """The run that an address means, and the path within it. Raises NotFound."""
     match path.strip("/").split("/"):
         case [_, "models", model, "artifacts", *rest] if found := MODEL_ID.fullmatch(model):
-            return client_run_by_key(project, MLFLOW, found[1]), "/".join(["models", model, *rest])
+            return client_run_by_key(project, found[1]), "/".join(["models", model, *rest])
         case [_, key, "artifacts", *rest]:
-            return client_run_by_key(project, MLFLOW, key), "/".join(rest)
+            return client_run_by_key(project, key), "/".join(rest)
     raise NotFound(f"{path} is no address of a run's artifacts: EXPERIMENT/RUN/artifacts/PATH.")
 
 
-@endpoint("GET", Scope.READ)
+@endpoint("GET", READ)
 def list_artifacts(call: Call) -> dict[str, Any]:
     """The same by the run's id, with whole paths."""
     found, folder = find(call), protocol.text(call.body, "path", default="").strip("/")
     before = f"{folder}/" if folder else ""
     inside = [item | {"path": before + item["path"]} for item in listed(found.run, folder)]
-    return {"root_uri": run_info(found)["artifact_uri"], "files": inside}
+    return {"root_uri": experiments.run_info(found)["artifact_uri"], "files": inside}
 
 
 def listed(run: Run, folder: str) -> list[dict[str, Any]]:

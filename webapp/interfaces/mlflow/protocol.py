@@ -14,10 +14,10 @@ import functools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from django.core.exceptions import RequestDataTooBig
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
@@ -25,21 +25,20 @@ from django.views.decorators.csrf import csrf_exempt
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound, ServiceError, Unauthorized
 from webapp.base.formats import whole_in
 from webapp.base.requests import TooMany, batch_of
-from webapp.identity.accounts.models import ApiToken, Project, Scope, User
-from webapp.interfaces.api.auth import READ, WRITE, BearerToken
+from webapp.identity.accounts.models import ApiToken, Project, User
+from webapp.interfaces.api.auth import BearerToken
 from webapp.interfaces.api.parsing import parse_json
-from webapp.interfaces.tracking.translate import Value, to_value
+from webapp.interfaces.tracking.translate import MAX_TIME, Value, to_value
 
 MAX_BODY = 1_000_000  # bytes
 MAX_METRICS, MAX_PARAMS, MAX_TAGS, MAX_ENTITIES = 1000, 100, 100, 1000
 MAX_KEY, MAX_PARAM, MAX_TAG, MAX_GROUP_TAG = 250, 6000, 8000, 20_000
-MAX_TIME = 253_402_300_799_999  # the last millisecond of the year 9999
+MOST_LISTED = 50_000  # experiments or runs of a page
 INT64 = 2**63  # of steps, too
 log = logging.getLogger(__name__)
 NO_TOKEN = (
     "Send a token of Headroom: MLFLOW_TRACKING_TOKEN, which the client sends as Authorization: Bearer TOKEN."
 )
-TOKEN_AUTH: dict[Scope, BearerToken] = {Scope.READ: READ, Scope.WRITE: WRITE}
 
 
 def text(body: Mapping[str, Any], *names: str, default: str | None = None) -> str:
@@ -116,8 +115,10 @@ def pair(body: Mapping[str, Any], most: int, path: str = "") -> tuple[str, str]:
     if not isinstance(value, str):
         raise InvalidInput(f"{path}value", f"{path}value of {name!r} must be text.")
     if len(value) > most:
-        message = f"{path}value of {name!r} may have at most {most} characters, not {len(value):,}."
-        raise InvalidInput(f"{path}value", message)
+        raise InvalidInput(
+            f"{path}value",
+            f"{path}value of {name!r} may have at most {most} characters, not {len(value):,}.",
+        )
     return name, value
 
 
@@ -177,7 +178,8 @@ class Call:
         return self.token.user
 
 
-Handler = Callable[[Call], Mapping[str, Any]]
+Row = TypeVar("Row", bound=Model)
+Handler = Callable[[Call], Mapping[str, Any] | None]
 
 
 def in_mlflows_form(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
@@ -198,9 +200,9 @@ def in_mlflows_form(view: Callable[..., HttpResponseBase]) -> Callable[..., Http
 
 
 def endpoint(
-    method: str, scope: Scope, *, most: int = MAX_BODY
+    method: str, token_auth: BearerToken, *, most: int = MAX_BODY
 ) -> Callable[[Handler], Callable[..., HttpResponseBase]]:
-    """A handler as a view: `most` bytes of body; GET parameters stand for the body of a GET."""
+    """A handler as a view: `most` bytes of body; GET parameters stand for the body of a GET. None is answered as {}."""
 
     def wrap(handler: Handler) -> Callable[..., HttpResponseBase]:
         @in_mlflows_form
@@ -208,9 +210,9 @@ def endpoint(
         def view(request: HttpRequest, **path: str) -> HttpResponseBase:
             if request.method != method:
                 return problem(405, "BAD_REQUEST", f"{request.method} is not possible here, only {method}.")
-            token = authenticate(request, TOKEN_AUTH[scope])
+            token = authenticate(request, token_auth)
             body = _query(request) if method == "GET" else _body(request, most)
-            return JsonResponse(dict(handler(Call(token, body, path))))
+            return JsonResponse(dict(handler(Call(token, body, path)) or {}))
 
         return view
 
@@ -222,7 +224,7 @@ def authenticate(request: HttpRequest, token_auth: BearerToken) -> ApiToken:
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() != "bearer" or not token.strip():
         raise Unauthorized(NO_TOKEN)
-    return cast(ApiToken, token_auth.authenticate(request, token))
+    return token_auth.authenticate(request, token)
 
 
 def _query(request: HttpRequest) -> dict[str, Any]:
@@ -231,11 +233,10 @@ def _query(request: HttpRequest) -> dict[str, Any]:
 
 
 def _body(request: HttpRequest, most: int) -> dict[str, Any]:
-    too_large = InvalidInput(None, f"The body may have at most {most:,} bytes.")
     try:
         given = batch_of(request, most)
     except (RequestDataTooBig, ValueError):
-        raise too_large from None
+        raise InvalidInput(None, f"The body may have at most {most:,} bytes.") from None
     body = parse_json(given or b"{}", allow_inf_nan=True)
     if not isinstance(body, dict):
         raise InvalidInput(None, "The body must be a JSON object.")
@@ -266,6 +267,11 @@ def nothing_here(request: HttpRequest, rest: str = "") -> JsonResponse:
     return problem(
         404, "ENDPOINT_NOT_FOUND", f"Headroom does not speak this part of MLflow's API: {request.path}."
     )
+
+
+def in_view(found: QuerySet[Row], view: str) -> QuerySet[Row]:
+    """Without those that the client has deleted, only those, or ALL."""
+    return found if view == "ALL" else found.filter(deleted_at__isnull=view != "DELETED_ONLY")
 
 
 def page(found: QuerySet[Any], token: str, most: int) -> tuple[list[Any], dict[str, str]]:

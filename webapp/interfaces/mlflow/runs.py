@@ -5,7 +5,6 @@ Also what comes in batches, and what goes out of a metric (/api/2.0/mlflow), and
 
 import json
 import re
-import time
 from typing import Any
 
 from django.db import transaction
@@ -13,11 +12,10 @@ from django.db.models import QuerySet
 
 from webapp.base.errors import InvalidInput, NotFound
 from webapp.base.formats import whole_in
-from webapp.identity.accounts.models import Scope
+from webapp.interfaces.api.auth import READ, WRITE
 from webapp.interfaces.api.parsing import parse_json
 from webapp.interfaces.mlflow import experiments, protocol
-from webapp.interfaces.mlflow.experiments import run_info, writable_group
-from webapp.interfaces.mlflow.protocol import Call, endpoint, page
+from webapp.interfaces.mlflow.protocol import Call, endpoint, in_view, page
 from webapp.interfaces.mlflow.search import narrow, ordered
 from webapp.interfaces.tracking import client_runs
 from webapp.interfaces.tracking.intake import store_values
@@ -31,12 +29,9 @@ from webapp.interfaces.tracking.selectors import (
     newest_of,
     runs_of_client,
 )
-from webapp.record.runs.models import State
+from webapp.interfaces.tracking.translate import MAX_TIME, MLFLOW_ENDS, now_ms
 
-MLFLOW = ClientRun.Client.MLFLOW
 RUN_NAME, USER, LOGGED_MODELS = "mlflow.runName", "mlflow.user", "mlflow.log-model.history"
-ENDS = {"FINISHED": State.SUCCEEDED, "FAILED": State.FAILED, "KILLED": State.CANCELLED}
-MOST_FOUND = 50_000
 DEFAULT_FOUND = 1000
 MOST_VALUES = 25_000  # these three are MLflow's own
 MOST_OF_RUN = 2500
@@ -47,41 +42,36 @@ TRACE_ID = re.compile(r"tr-[0-9a-f]{1,64}")
 
 def find(call: Call, *, lock: bool = False) -> ClientRun:
     """Raises NotFound, InvalidInput (run_id)."""
-    return client_run_by_key(call.project, MLFLOW, protocol.text(call.body, "run_id", "run_uuid"), lock=lock)
+    return client_run_by_key(call.project, protocol.text(call.body, "run_id", "run_uuid"), lock=lock)
 
 
 def find_active(call: Call, *, lock: bool = False) -> ClientRun:
     """The same to write to. Raises InvalidInput where the client has deleted it."""
-    found = find(call, lock=lock)
-    check_active(found)
-    return found
+    return active(find(call, lock=lock))
 
 
-def check_active(found: ClientRun) -> None:
-    """Raises InvalidInput (run_id) where the client has deleted it."""
+def active(found: ClientRun) -> ClientRun:
+    """The run itself. Raises InvalidInput (run_id) where the client has deleted it."""
     if found.deleted_at:
         raise InvalidInput("run_id", f"The run {found.key} must be in the 'active' state: it is deleted.")
+    return found
 
 
 def _again(found: ClientRun) -> ClientRun:
     return ClientRun.objects.select_related("run", "group").get(pk=found.pk)
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-@endpoint("POST", Scope.WRITE)
+@endpoint("POST", WRITE)
 def create(call: Call) -> dict[str, Any]:
     tags = protocol.pairs(call.body, "tags", protocol.MAX_ENTITIES, protocol.MAX_TAG)
     name = protocol.text(call.body, "run_name", default="") or tags.get(RUN_NAME, "")
-    group = writable_group(
+    group = experiments.writable_group(
         call.project, protocol.text(call.body, "experiment_id", default=experiments.DEFAULT_ID)
     )
     begun = ClientRun(
-        client=MLFLOW,
+        client=ClientRun.Client.MLFLOW,
         name=name,
-        start_ms=protocol.whole(call.body, "start_time", default=_now_ms(), most=protocol.MAX_TIME),
+        start_ms=protocol.whole(call.body, "start_time", default=now_ms(), most=MAX_TIME),
         user_name=protocol.text(call.body, "user_id", default="") or tags.get(USER, ""),
         tags=tags,
     )
@@ -91,60 +81,51 @@ def create(call: Call) -> dict[str, Any]:
     return {"run": experiments.run(_again(made), [])}
 
 
-@endpoint("GET", Scope.READ)
+@endpoint("GET", READ)
 def get(call: Call) -> dict[str, Any]:
     found = find(call)
     return {"run": experiments.run(found, newest_of([found]).get(found.pk, []))}
 
 
-@endpoint("POST", Scope.WRITE)
+@endpoint("POST", WRITE)
 def update(call: Call) -> dict[str, Any]:
     found = find_active(call)
     status = protocol.text(call.body, "status", default="")
     name = protocol.text(call.body, "run_name", default="")
-    if status not in ("", "RUNNING", "SCHEDULED", *ENDS):
-        raise InvalidInput("status", f"status must be one of RUNNING, SCHEDULED, {', '.join(ENDS)}.")
-    end_ms = protocol.whole(call.body, "end_time", default=-1, least=-1, most=protocol.MAX_TIME)
+    if status not in ("", "RUNNING", "SCHEDULED", *MLFLOW_ENDS):
+        raise InvalidInput("status", f"status must be one of RUNNING, SCHEDULED, {', '.join(MLFLOW_ENDS)}.")
+    end_ms = protocol.whole(call.body, "end_time", default=-1, least=-1, most=MAX_TIME)
     if name:
         client_runs.describe(found, name=name, tags={RUN_NAME: name})
-    if status in ENDS:
-        client_runs.end(found, state=ENDS[status], end_ms=_now_ms() if end_ms < 0 else end_ms)
+    if status in MLFLOW_ENDS:
+        client_runs.end(found, state=MLFLOW_ENDS[status], end_ms=now_ms() if end_ms < 0 else end_ms)
     elif status == "RUNNING":
         client_runs.go_on(found)
     return {"run_info": experiments.run_info(_again(found))}
 
 
-@endpoint("POST", Scope.WRITE)
-def delete(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def delete(call: Call) -> None:
     client_runs.set_deleted(find(call), True)
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
-def restore(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def restore(call: Call) -> None:
     client_runs.set_deleted(find(call), False)
-    return {}
 
 
-@endpoint("POST", Scope.READ)
+@endpoint("POST", READ)
 def search(call: Call) -> dict[str, Any]:
     body = call.body
-    found = _in_view(call, protocol.text(body, "run_view_type", default="ACTIVE_ONLY"))
+    found = in_view(runs_of_groups(call), protocol.text(body, "run_view_type", default="ACTIVE_ONLY"))
     found = narrow(found, protocol.text(body, "filter", default=""))
     orders = body.get("order_by") or []
     if not isinstance(orders, list) or len(orders) > 20:
         raise InvalidInput("order_by", "order_by must be a list of at most 20 items.")
-    most = protocol.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=MOST_FOUND)
+    most = protocol.whole(body, "max_results", default=DEFAULT_FOUND, least=1, most=protocol.MOST_LISTED)
     rows, following = page(ordered(found, orders), protocol.text(body, "page_token", default=""), most)
     newest = newest_of(rows)
     return {"runs": [experiments.run(row, newest.get(row.pk, [])) for row in rows], **following}
-
-
-def _in_view(call: Call, view: str) -> QuerySet[ClientRun]:
-    here = runs_of_groups(call)
-    if view == "ALL":
-        return here
-    return here.filter(deleted_at__isnull=view != "DELETED_ONLY")
 
 
 def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
@@ -154,46 +135,41 @@ def runs_of_groups(call: Call) -> QuerySet[ClientRun]:
         raise InvalidInput("experiment_ids", "experiment_ids must be a list of ids.")
     texts = {str(each) for each in ids}
     numbers = [number for each in texts if (number := whole_in(each, 18)) is not None]
-    found = runs_of_client(call.project, MLFLOW)
+    found = runs_of_client(call.project, ClientRun.Client.MLFLOW)
     here = found.filter(group__in=numbers)
     if experiments.DEFAULT_ID in texts:
         here = here | found.filter(group__name=client_runs.DEFAULT_GROUP)
     return here
 
 
-@endpoint("POST", Scope.WRITE)
-def log_metric(call: Call) -> dict[str, Any]:
-    with transaction.atomic():
-        store_values(find_active(call, lock=True), [protocol.metric(call.body)])
-    return {}
+@endpoint("POST", WRITE)
+@transaction.atomic
+def log_metric(call: Call) -> None:
+    store_values(find_active(call, lock=True), [protocol.metric(call.body)])
 
 
-@endpoint("POST", Scope.WRITE)
-def log_parameter(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def log_parameter(call: Call) -> None:
     name, value = protocol.pair(call.body, protocol.MAX_PARAM)
     client_runs.describe(find_active(call), params={name: value})
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
-def set_tag(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def set_tag(call: Call) -> None:
     name, value = protocol.pair(call.body, protocol.MAX_TAG)
-    renamed = value if name == RUN_NAME else None
-    client_runs.describe(find_active(call), tags={name: value}, name=renamed)
-    return {}
+    client_runs.describe(find_active(call), tags={name: value}, name=value if name == RUN_NAME else None)
 
 
-@endpoint("POST", Scope.WRITE)
-def delete_tag(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def delete_tag(call: Call) -> None:
     found, name = find_active(call), protocol.key(call.body)
     if name not in found.tags:
         raise NotFound(f"No tag with name: {name} in run with id {found.key}.")
     client_runs.describe(found, tags={name: None})
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
-def log_model(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+def log_model(call: Call) -> None:
     """What a model is, without its files, is kept as MLflow keeps it: in a tag."""
     found = find_active(call)
     model = _read(protocol.text(call.body, "model_json"))
@@ -202,7 +178,6 @@ def log_model(call: Call) -> dict[str, Any]:
     known = _read(found.tags.get(LOGGED_MODELS, "[]"))  # a client may have set the tag itself
     history = [*known, model] if isinstance(known, list) else [model]
     client_runs.describe(found, tags={LOGGED_MODELS: json.dumps(history)})
-    return {}
 
 
 def _read(text: str) -> Any:
@@ -213,28 +188,27 @@ def _read(text: str) -> Any:
         return None
 
 
-@endpoint("POST", Scope.WRITE)
-def log_batch(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE)
+@transaction.atomic
+def log_batch(call: Call) -> None:
     """All of it or nothing, and safe to repeat."""
-    with transaction.atomic():
-        found = find_active(call, lock=True)
-        values, params, tags = protocol.batch(call.body)
-        if params or tags:
-            found = client_runs.describe(found, params=params, tags=tags, name=tags.get(RUN_NAME))
-        if values:
-            store_values(found, values)
-    return {}
+    found = find_active(call, lock=True)
+    values, params, tags = protocol.batch(call.body)
+    if params or tags:
+        found = client_runs.describe(found, params=params, tags=tags, name=tags.get(RUN_NAME))
+    if values:
+        store_values(found, values)
 
 
-@endpoint("GET", Scope.READ)
+@endpoint("GET", READ)
 def get_history(call: Call) -> dict[str, Any]:
     """`max_results` values from where `page_token` says, as many as MLflow's own server gives at most by default."""
     most = protocol.whole(call.body, "max_results", default=MOST_VALUES, least=1, most=MOST_VALUES)
     after = _place_in(protocol.text(call.body, "page_token", default=""))
     name = protocol.text(call.body, "metric_key")
     found = history(find(call), name, after=after, most=most + 1)
-    following = {"next_page_token": ".".join(map(str, found[most - 1].place))} if len(found) > most else {}
-    return {"metrics": experiments.history(each.value for each in found[:most]), **following}
+    following = {"next_page_token": ".".join(map(str, found[most - 1][1]))} if len(found) > most else {}
+    return {"metrics": experiments.history(value for value, _ in found[:most]), **following}
 
 
 def _place_in(token: str) -> Place:
@@ -246,7 +220,7 @@ def _place_in(token: str) -> Place:
     return Place(*map(int, found.groups()))
 
 
-@endpoint("GET", Scope.READ)
+@endpoint("GET", READ)
 def get_history_bulk_interval(call: Call) -> dict[str, Any]:
     """The values of one metric of several runs between two steps: at most `max_results` of each run, evenly picked, the
     first and the last among them."""
@@ -260,20 +234,19 @@ def get_history_bulk_interval(call: Call) -> dict[str, Any]:
     most = protocol.whole(call.body, "max_results", default=MOST_OF_RUN, least=1, most=MOST_OF_RUN)
     found = []
     for key in keys:
-        client_run = client_run_by_key(call.project, MLFLOW, key)
+        client_run = client_run_by_key(call.project, key)
         values = history_sample(client_run, name, first=first, last=last, most=most)
         found += [item | {"run_id": key} for item in experiments.history(values)]
     return {"metrics": found}
 
 
-@endpoint("POST", Scope.WRITE, most=16 * protocol.MAX_BODY)
-def accept_unkept(call: Call) -> dict[str, Any]:
+@endpoint("POST", WRITE, most=16 * protocol.MAX_BODY)
+def accept_unkept(call: Call) -> None:
     """Links to data sets and models: nothing here would show them, and no training needs to stop for that."""
     find_active(call)
-    return {}
 
 
-@endpoint("POST", Scope.WRITE)
+@endpoint("POST", WRITE)
 def start_trace(call: Call) -> dict[str, Any]:
     """Where the client puts its spans: they come later as a file of the run, which is read as samples.
 
@@ -291,7 +264,6 @@ def start_trace(call: Call) -> dict[str, Any]:
         raise InvalidInput(
             "trace_metadata", "Headroom keeps traces of runs alone: begin with mlflow.start_run."
         )
-    found = client_run_by_key(call.project, MLFLOW, key)
-    check_active(found)
-    place = {"mlflow.artifactLocation": f"{run_info(found)['artifact_uri']}/traces/{trace_id}"}
+    found = active(client_run_by_key(call.project, key))
+    place = {"mlflow.artifactLocation": f"{experiments.run_info(found)['artifact_uri']}/traces/{trace_id}"}
     return {"trace": {"trace_info": info | {"tags": (tags if isinstance(tags, dict) else {}) | place}}}

@@ -14,6 +14,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from webapp.base.errors import InvalidInput
+from webapp.interfaces.mlflow.experiments import STATUS
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun
 from webapp.interfaces.tracking.selectors import text_in
 from webapp.record.runs.models import State
@@ -46,13 +47,6 @@ TEXTS = {
     "user_id": "user_name", "status": "run__state",
 }  # fmt: skip
 LOOKUPS = {"=": "exact", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
-STATES = {
-    "RUNNING": (State.RUNNING, State.STARTING, State.STOPPING, State.SUBMITTING),
-    "SCHEDULED": (State.QUEUED, State.DRAFT),
-    "FINISHED": (State.SUCCEEDED,),
-    "FAILED": (State.FAILED, State.LOST),
-    "KILLED": (State.CANCELLED,),
-}
 
 
 @dataclass(frozen=True)
@@ -128,7 +122,7 @@ def _name(text: str) -> tuple[str, str]:
 
 def _apply(runs: QuerySet[ClientRun], call: Condition, alias: str) -> QuerySet[ClientRun]:
     if call.kind == "metrics":
-        return runs.filter(Exists(_metric(call)))
+        return runs.filter(Exists(_newest(call.name).filter(_of_number("value", call))))
     if call.kind == "attributes":
         if call.name in NUMBERS:
             return runs.filter(_of_number(NUMBERS[call.name], call))
@@ -136,9 +130,9 @@ def _apply(runs: QuerySet[ClientRun], call: Condition, alias: str) -> QuerySet[C
     return runs.alias(**{alias: text_in(call.kind, call.name)}).filter(_of_text(alias, call))
 
 
-def _metric(call: Condition) -> QuerySet[ClientMetric]:
-    found = ClientMetric.objects.filter(run=OuterRef("pk"), key=call.name).exclude(value=float("nan"))
-    return found.filter(_of_number("value", call))
+def _newest(name: str) -> QuerySet[ClientMetric]:
+    """A metric of the run that is looked at, unless its value is no number."""
+    return ClientMetric.objects.filter(run=OuterRef("pk"), key=name).exclude(value=float("nan"))
 
 
 def _of_number(column: str, call: Condition) -> Q:
@@ -164,15 +158,15 @@ def _of_text(column: str, call: Condition) -> Q:
     if call.comparator not in ("=", "!=", "IN", "NOT IN"):
         raise _bad(f"{call.name} is a text, for which there is no {call.comparator}")
     if column == "run__state":
-        values = tuple(state for value in values for state in STATES.get(value, ()))
+        values = tuple(state for state in State if STATUS.get(state, "RUNNING") in values)
     found = Q(**{f"{column}__in": values})
     return found if call.comparator in ("=", "IN") else ~found & there
 
 
 def _pattern(like: str) -> str:
     """A regular expression of PostgreSQL's for what LIKE takes."""
-    parts = {"%": ".*", "_": "."}
-    return f"^{''.join(parts.get(letter) or re.escape(letter) for letter in like)}$"
+    parts = ({"%": ".*", "_": "."}.get(letter) or re.escape(letter) for letter in like)
+    return f"^{''.join(parts)}$"
 
 
 def ordered(runs: QuerySet[ClientRun], orders: Sequence[str]) -> QuerySet[ClientRun]:
@@ -191,8 +185,7 @@ def ordered(runs: QuerySet[ClientRun], orders: Sequence[str]) -> QuerySet[Client
 
 def _ordering(kind: str, name: str) -> Any:
     if kind == "metrics":
-        newest = ClientMetric.objects.filter(run=OuterRef("pk"), key=name).exclude(value=float("nan"))
-        return Subquery(newest.values("value")[:1])
+        return Subquery(_newest(name).values("value")[:1])
     if kind == "attributes":
         return F(NUMBERS.get(name) or TEXTS[name])
     return text_in(kind, name)

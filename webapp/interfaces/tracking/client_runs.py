@@ -2,7 +2,9 @@
 trackio's projects make them. Who may, the callers have checked."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -43,7 +45,7 @@ def make_client_run(group: Group, begun: ClientRun, *, user: User | None) -> Cli
     begun.name = begun.name or f"run {begun.key[:8]}"
     request = TrackRequest(name=presentable(begun.name, MAX_NAME))
     begun.run, begun.group = track_run(request, user=user, project=group.project).run, group
-    begun.meter = Meter(since_ms=begun.start_ms).as_json()
+    begun.meter = asdict(Meter(since_ms=begun.start_ms))
     begun.save(force_insert=True)
     lifecycle.report_started(begun.run, attempt=1, time=iso(begun.start_ms))
     bump(begun.run.pk, **_shown(begun))
@@ -52,7 +54,7 @@ def make_client_run(group: Group, begun: ClientRun, *, user: User | None) -> Cli
 
 def presentable(text: str, most: int) -> str:
     """As a page can show it; the whole text is kept beside it."""
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip()[:most]
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()[:most].strip()
 
 
 @transaction.atomic
@@ -131,12 +133,9 @@ def end(client_run: ClientRun, *, state: str, end_ms: int | None, message: str =
     run, here = locked(client_run)
     here.end_ms = end_ms
     here.save(update_fields=["end_ms"])
-    try:
-        with transaction.atomic():
-            at = None if end_ms is None else iso(end_ms)
-            lifecycle.report_finished(run, attempt=run.attempt_number, state=state, message=message, time=at)
-    except Conflict:
-        return
+    with suppress(Conflict), transaction.atomic():
+        at = None if end_ms is None else iso(end_ms)
+        lifecycle.report_finished(run, attempt=run.attempt_number, state=state, message=message, time=at)
 
 
 def end_silent_trackio() -> int:
@@ -184,35 +183,38 @@ def change_model(client_run: ClientRun, model_id: str, about: dict[str, Any]) ->
 
 def create_group(project: Project, name: str, *, tags: Mapping[str, str] | None = None) -> Group:
     """Raises InvalidInput (name), and Conflict (name) where there is one."""
-    check_group_name(name)
+    with _named(name, field="name"):
+        return project.groups.create(name=name, tags=dict(tags or {}))
+
+
+@contextmanager
+def _named(name: str, *, field: str) -> Iterator[None]:
+    """Around what gives a group this name. Raises InvalidInput (name), and Conflict (`field`) where there is one."""
+    _check_name(name)
     try:
         with transaction.atomic():
-            return Group.objects.create(project=project, name=name, tags=dict(tags or {}))
+            yield
     except IntegrityError:
-        raise Conflict(f"There is already an experiment named {name!r}.", field="name") from None
+        raise Conflict(f"There is already an experiment named {name!r}.", field=field) from None
 
 
 def ensure_group(project: Project, name: str) -> Group:
     """The project's group of this name, made where it is missing. Raises InvalidInput (name)."""
-    found = Group.objects.filter(project=project, name=name).first()
-    if found is not None:
-        return found
-    try:
-        return create_group(project, name)
-    except Conflict:  # somebody else was first
-        return Group.objects.get(project=project, name=name)
+    _check_name(name)
+    return project.groups.get_or_create(name=name)[0]
 
 
-def rename_group(group: Group, name: str) -> Group:
-    """Raises InvalidInput and Conflict (name)."""
-    check_group_name(name)
-    try:
-        with transaction.atomic():
-            group.name = name
-            group.save(update_fields=["name", "changed_at"])
-    except IntegrityError:
-        raise Conflict(f"There is already an experiment named {name!r}.", field="new_name") from None
-    return group
+def _check_name(name: str) -> None:
+    """Raises InvalidInput (name)."""
+    if not name.strip() or len(name) > MAX_GROUP or not name.isprintable():
+        raise InvalidInput("name", f"name must have 1 to {MAX_GROUP} printable characters.")
+
+
+def rename_group(group: Group, name: str) -> None:
+    """Raises InvalidInput (name) and Conflict (new_name)."""
+    with _named(name, field="new_name"):
+        group.name = name
+        group.save(update_fields=["name", "changed_at"])
 
 
 def set_group_deleted(group: Group, is_deleted: bool) -> None:
@@ -226,12 +228,5 @@ def set_group_deleted(group: Group, is_deleted: bool) -> None:
 def set_group_tags(group: Group, tags: Mapping[str, str | None]) -> None:
     """None takes one away."""
     here = Group.objects.select_for_update().get(pk=group.pk)
-    kept = here.tags | dict(tags)
-    here.tags = {name: value for name, value in kept.items() if value is not None}
+    here.tags = {name: value for name, value in (here.tags | dict(tags)).items() if value is not None}
     here.save(update_fields=["tags", "changed_at"])
-
-
-def check_group_name(name: str) -> None:
-    """Raises InvalidInput (name)."""
-    if not name.strip() or len(name) > MAX_GROUP or not name.isprintable():
-        raise InvalidInput("name", f"name must have 1 to {MAX_GROUP} printable characters.")

@@ -26,8 +26,9 @@ import hashlib
 import json
 import math
 import struct
-import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 from django.db import connection
 
@@ -40,6 +41,7 @@ from webapp.interfaces.tracking.translate import (
     RunDescription,
     Value,
     by_moment,
+    now_ms,
     records_of,
     said_by,
     stored_name,
@@ -48,7 +50,6 @@ from webapp.record.runs import ingest, lifecycle
 from webapp.record.runs.models import Record, Run
 from webapp.record.runs.states import ENDED
 
-Moment = tuple[int, int]  # step, time in milliseconds
 CHUNK = 1000
 APART = "logged/"  # in front of a name whose series another name has
 OF_METRIC = ("key", "series", "value", "step", "time_ms", "comes_often")
@@ -65,7 +66,7 @@ WHERE run_id = %(run)s
 """
 
 
-def rejoin(run: Run, here: ClientRun, *, now_ms: int | None = None) -> None:
+def rejoin(run: Run, here: ClientRun, *, at_ms: int | None = None) -> None:
     """A client goes on with the run: an ended one runs again, as its next attempt. Safe to repeat before it logs.
 
     Both are locked. The time between is not counted as compute.
@@ -76,9 +77,9 @@ def rejoin(run: Run, here: ClientRun, *, now_ms: int | None = None) -> None:
     elif not has_reported:
         return
     meter = Meter(**here.meter)
-    meter.since_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    meter.since_ms = now_ms() if at_ms is None else at_ms
     meter.base_hours = meter.device_hours or 0.0
-    here.meter, here.has_rejoined = meter.as_json(), True
+    here.meter, here.has_rejoined = asdict(meter), True
     here.save(update_fields=["meter", "has_rejoined"])
 
 
@@ -105,7 +106,7 @@ def attempt_for(
         run, attempt=attempt, resumed_from_step=resumed_from if resumed_from >= 0 else None
     )
     here.has_rejoined = False
-    here.meter = meter_at(run, here, attempt, resumed_from).as_json()
+    here.meter = asdict(meter_at(run, here, attempt, resumed_from))
     return attempt
 
 
@@ -127,35 +128,12 @@ def digest(name: str, value: float) -> int:
     return int.from_bytes(given, "big", signed=True)
 
 
-def key_of(moment: Moment) -> str:
-    return f"{moment[0]}:{moment[1]}"
-
-
-def known_values(run: ClientRun, moments: Iterable[Moment]) -> dict[str, set[int]]:
-    """Key of a moment -> the digests that have arrived of it."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            'SELECT key, "values" FROM tracking_receipt WHERE run_id = %s AND key = ANY(%s)',
-            [run.pk, [key_of(moment) for moment in moments]],
-        )
-        return {key: set(values) for key, values in cursor.fetchall()}
-
-
-def note_values(run: ClientRun, known: Mapping[str, set[int]]) -> None:
-    """Write down all that has arrived by now of these moments; part of the transaction that stores it."""
-    rows = [Receipt(run=run, key=key, values=sorted(values)) for key, values in known.items()]
-    Receipt.objects.bulk_create(
-        rows, CHUNK, update_conflicts=True, unique_fields=["run", "key"], update_fields=["values"]
-    )
-
-
 def new_lines(run: ClientRun, ids: Iterable[str]) -> set[str]:
     """Of these ids of lines those that have not arrived yet, written down as arrived."""
-    wanted = dict.fromkeys(ids)
-    known = set(Receipt.objects.filter(run=run, key__in=list(wanted)).values_list("key", flat=True))
-    fresh = [key for key in wanted if key not in known]
+    wanted = set(ids)
+    fresh = wanted.difference(run.receipts.filter(key__in=wanted).values_list("key", flat=True))
     Receipt.objects.bulk_create([Receipt(run=run, key=key) for key in fresh], CHUNK)
-    return set(fresh)
+    return fresh
 
 
 def store_values(here: ClientRun, values: Sequence[Value]) -> int:
@@ -187,19 +165,25 @@ _LOCKED = Compiled(
 
 
 def _without_repeats(here: ClientRun, values: Sequence[Value]) -> list[Value]:
-    """The values that are new, noted as arrived."""
-    moments = {value.moment for value in values}
-    known = known_values(here, moments)
-    seen = {key_of(moment): known.get(key_of(moment), set()) for moment in moments}
-    fresh = []
-    for value in values:
-        arrived = seen[key_of(value.moment)]
+    """The values that are new, noted as arrived; part of the transaction that stores them."""
+    keys = [f"{value.step}:{value.time_ms}" for value in values]  # of the moments
+    with connection.cursor() as cursor:
+        cursor.execute(
+            'SELECT key, "values" FROM tracking_receipt WHERE run_id = %s AND key = ANY(%s)',
+            [here.pk, list(set(keys))],
+        )
+        arrived = defaultdict(set, {key: set(digests) for key, digests in cursor.fetchall()})
+    fresh, changed = [], set()
+    for value, key in zip(values, keys, strict=True):
         code = digest(value.name, value.value)
-        if code not in arrived:
-            arrived.add(code)
+        if code not in arrived[key]:
+            arrived[key].add(code)
+            changed.add(key)
             fresh.append(value)
-    changed = {key_of(value.moment) for value in fresh}
-    note_values(here, {key: seen[key] for key in changed})
+    rows = [Receipt(run=here, key=key, values=sorted(arrived[key])) for key in changed]
+    Receipt.objects.bulk_create(
+        rows, CHUNK, update_conflicts=True, unique_fields=["run", "key"], update_fields=["values"]
+    )
     return fresh
 
 
@@ -235,12 +219,12 @@ def store_lists(run: Run, here: ClientRun, lists: Sequence[Sequence[Value]]) -> 
         for first in range(0, len(records), ingest.MAX_RECORDS):
             ingest.store_records(run, records[first : first + ingest.MAX_RECORDS], reporter=attempt)
     if not is_open:
-        here.meter, here.last_step = meter.as_json(), values[-1].step
+        here.meter, here.last_step = asdict(meter), values[-1].step
     _note(here, kept, metrics)
 
 
 def _next_seq(run: Run, attempt: int) -> int:
-    with connection.cursor() as cursor:  # asked for each batch, as is `receipts.known_values`
+    with connection.cursor() as cursor:  # Django takes longer to make it, and it is asked for each batch
         cursor.execute(
             "SELECT max(seq) FROM runs_record WHERE run_id = %s AND attempt = %s", [run.pk, attempt]
         )
@@ -290,11 +274,11 @@ def _note(here: ClientRun, values: Sequence[Value], metrics: Mapping[str, Client
     stands = {"run": here.pk, "meter": json.dumps(here.meter), "last_step": here.last_step}
     with connection.cursor() as cursor:
         cursor.execute(NOTE, columns | stands | {"has_rejoined": here.has_rejoined})
-    lost = [each for each in values if not math.isfinite(each.value)]
     NotFinite.objects.bulk_create(
         [
             NotFinite(run=here, key=each.name, value=each.value, step=each.step, time_ms=each.time_ms)
-            for each in lost
+            for each in values
+            if not math.isfinite(each.value)
         ],
         CHUNK,
     )

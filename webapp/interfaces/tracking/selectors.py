@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -12,7 +11,7 @@ from django.db.models import Value as Constant
 from webapp.base.compiled import Compiled
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project
-from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group
+from webapp.interfaces.tracking.models import ClientMetric, ClientRun
 from webapp.interfaces.tracking.translate import Value
 
 CLIENT_KEY = re.compile(r"[0-9a-f]{32}")  # the id that a client of MLflow or trackio has of a run
@@ -23,11 +22,6 @@ def text_in(column: str, key: str) -> Func:
     return Func(F(column), Constant(key), function="jsonb_extract_path_text", output_field=TextField())
 
 
-def groups_of(project: Project) -> QuerySet[Group]:
-    """All of the project's, also the hidden ones."""
-    return Group.objects.filter(project=project)
-
-
 def runs_of_client(project: Project | int, client: str) -> QuerySet[ClientRun]:
     """The runs that this kind of client has made in the project, also the hidden ones; none that was deleted here."""
     return ClientRun.objects.filter(
@@ -35,24 +29,24 @@ def runs_of_client(project: Project | int, client: str) -> QuerySet[ClientRun]:
     ).select_related("run", "group")
 
 
-def client_run_by_key(project: Project, client: str, key: str, *, lock: bool = False) -> ClientRun:
-    """`lock`: it and its run, as they are then, for the rest of the transaction. Raises NotFound, also for the run of
-    another project."""
-    found = (_LOCKED_BY_KEY if lock else _BY_KEY).first(project=project.pk, client=client, key=key)
+def client_run_by_key(project: Project, key: str, *, lock: bool = False) -> ClientRun:
+    """MLflow's. `lock`: it and its run, as they are then, for the rest of the transaction. Raises NotFound, also for
+    the run of another project."""
+    found = (_LOCKED_BY_KEY if lock else _BY_KEY).first(project=project.pk, key=key)
     if found is None:
         raise NotFound(f"Run with id={key} not found.")
     return found
 
 
-def _by_key(project: int, client: str, key: str) -> QuerySet[ClientRun]:
-    return runs_of_client(project, client).filter(key=key).order_by().defer("run__config")
+def _by_key(project: int, key: str) -> QuerySet[ClientRun]:
+    found = runs_of_client(project, ClientRun.Client.MLFLOW)
+    return found.filter(key=key).order_by().defer("run__config")
 
 
-_BY_KEY = Compiled(_by_key, project=-1, client="a client", key="a key")
+_BY_KEY = Compiled(_by_key, project=-1, key="a key")
 _LOCKED_BY_KEY = Compiled(
-    lambda project, client, key: _by_key(project, client, key).select_for_update(of=("self", "run")),
-    project=-1, client="a client", key="a key",
-)  # fmt: skip
+    lambda project, key: _by_key(project, key).select_for_update(of=("self", "run")), project=-1, key="a key"
+)
 
 
 def newest_of(client_runs: Iterable[ClientRun]) -> dict[str, list[ClientMetric]]:
@@ -73,14 +67,7 @@ class Place(NamedTuple):
 
 
 BEGINNING = Place(-(2**63), -1, 0, 0)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A value of a history and its place there, which no other has."""
-
-    value: Value
-    place: Place
+Placed = tuple[Value, Place]  # a value of a history, and its place there, which no other has
 
 
 # A standard error is a column of what it belongs to: it is read from the records.
@@ -120,7 +107,7 @@ ORDER BY i
 
 def history(client_run: ClientRun, name: str, *, after: Place = BEGINNING, most: int) -> list[Placed]:
     """Values of a metric by the name that the client logged, as they were logged, by step and time: at most so many,
-    of those that follow the place."""
+    of those that follow `after`."""
     return _read(client_run, name, _PAGE, after._asdict() | {"most": most})
 
 
@@ -128,7 +115,7 @@ def history_sample(client_run: ClientRun, name: str, *, first: int, last: int, m
     """Of the values between two steps at most so many, evenly picked, the first and the last among them; of one the
     last."""
     found = _read(client_run, name, _SAMPLE, {"first": first, "last": last, "most": most})
-    return [each.value for each in found]
+    return [value for value, _ in found]
 
 
 def _read(client_run: ClientRun, name: str, query: str, values: dict[str, Any]) -> list[Placed]:
@@ -139,4 +126,4 @@ def _read(client_run: ClientRun, name: str, query: str, values: dict[str, Any]) 
     with connection.cursor() as cursor:
         known = {"run": client_run.pk, "series": series, "key": name}
         cursor.execute(_ALL.replace("{finite}", finite) + query, known | values)
-        return [Placed(Value(name, *row[:3]), Place(*row[1:])) for row in cursor.fetchall()]
+        return [(Value(name, *row[:3]), Place(*row[1:])) for row in cursor.fetchall()]

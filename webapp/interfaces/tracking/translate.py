@@ -7,8 +7,10 @@ Nothing is guessed: what is not known is None. MLflow's and trackio's protocols 
 
 import datetime as dt
 import math
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from headroom.adapters.naming import (
@@ -29,14 +31,16 @@ from headroom.adapters.naming import (
 from training.records import Compute, Record
 
 TRANSFORMERS, VERL = "transformers", "verl"
+MLFLOW_ENDS = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}  # its status -> ours
 DESCRIPTION = "mlflow.note.content"  # the tag that MLflow keeps a run's description in
 NO_WORDS = ("mlflow.", "headroom.")  # tags that are not for people begin so
 PASS_RATE = "eval/pass_rate"
-MAX_NAME = 250
+MAX_NAME = 250  # of a metric
+MAX_TIME = 253_402_300_799_999  # the last millisecond of the year 9999
 MILLISECONDS_AN_HOUR = 3_600_000
 
 OF_TRANSFORMERS = ("per_device_train_batch_size", "gradient_accumulation_steps")
-GLOBAL_STEP = "train/global_step"
+GLOBAL_STEP = "train/global_step"  # of transformers, which logs without a step of its own
 TOTAL_FLOPS = ("compute/flops", "total_flos", "train/total_flos")
 DEVICE_HOURS = "compute/device_hours"
 # What a trainer logs once a step, when the step is done: only this tells from which step a training went on. TRL times
@@ -191,10 +195,6 @@ class Meter:
     def compute(self) -> dict[str, float | None]:
         return {"device_hours": self.device_hours, "flops": self.flops, "tokens": self.tokens}
 
-    def as_json(self) -> dict[str, Any]:
-        """What `Meter(**...)` takes."""
-        return asdict(self)
-
 
 def _total(values: Mapping[str, float], names: tuple[str, ...], before: float | None) -> float | None:
     """A cumulative amount as it is reported now, or as it was last."""
@@ -224,32 +224,18 @@ class Value:
         return self.step, self.time_ms, -math.inf if math.isnan(self.value) else self.value
 
 
-@dataclass
-class _Moment:
-    """Lists of one moment: those before `free` are full, those before `place[NAME]` hold the name already."""
-
-    lists: list[list[Value]] = field(default_factory=list)
-    place: dict[str, int] = field(default_factory=dict)
-    free: int = 0
-
-    def add(self, value: Value) -> list[Value] | None:
-        """The list that it began; None where one had room. A later list never holds more than an earlier one."""
-        at = max(self.place.get(value.name, 0), self.free)
-        begun: list[Value] | None = None
-        if at == len(self.lists):
-            begun = []
-            self.lists.append(begun)
-        self.lists[at].append(value)
-        self.place[value.name] = at + 1
-        self.free += at == self.free and len(self.lists[at]) == MAX_IN_RECORD
-        return begun
-
-
 def by_moment(values: Iterable[Value]) -> list[list[Value]]:
     """Values of one step and time together, in the order of arrival; a name twice, or too many, begins another list."""
-    moments: dict[tuple[int, int], _Moment] = {}
-    found = (moments.setdefault(value.moment, _Moment()).add(value) for value in values)
-    return [begun for begun in found if begun is not None]
+    times: Counter[tuple[tuple[int, int], str]] = Counter()  # that a name came at a moment
+    lists: dict[tuple[tuple[int, int], int], list[Value]] = {}
+    for value in values:
+        lists.setdefault((value.moment, times[value.moment, value.name]), []).append(value)
+        times[value.moment, value.name] += 1
+    return [
+        found[first : first + MAX_IN_RECORD]
+        for found in lists.values()
+        for first in range(0, len(found), MAX_IN_RECORD)
+    ]
 
 
 def records_of(
@@ -275,6 +261,10 @@ def records_of(
             compute=Compute(**meter.compute),
             metrics={**evaluation(finite, said), **logged},
         )
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def iso(time_ms: int) -> str:

@@ -562,7 +562,6 @@ SILENT = {
         "rename_group": "a trainer's name for its runs",
         "set_group_deleted": "hides it from clients; nothing is deleted",
         "set_group_tags": "a trainer's report",
-        "check_group_name": "reads",
     },
     "webapp.interfaces.trackio.services": {
         "parse": "reads",

@@ -45,7 +45,7 @@ def test_the_time_between_two_attempts_is_not_counted(made):
     run, _ = locked(found)
     report_finished(run, attempt=1, state="failed")
 
-    rejoin(*locked(found), now_ms=10 * HOUR)
+    rejoin(*locked(found), at_ms=10 * HOUR)
     log(found, 3, 11)  # resumed from step 2
     log(found, 4, 12)
 
@@ -59,7 +59,7 @@ def test_who_goes_on_where_it_stopped_keeps_what_was_spent(made):
     log(found, 1, 1)
     report_finished(locked(found)[0], attempt=1, state="failed")
 
-    rejoin(*locked(found), now_ms=10 * HOUR)
+    rejoin(*locked(found), at_ms=10 * HOUR)
     log(found, 2, 11)
 
     assert hours(found) == [(1, 1, 1.0), (2, 2, 2.0)]

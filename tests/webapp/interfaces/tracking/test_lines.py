@@ -40,12 +40,12 @@ def test_very_many_values_of_one_name_and_moment_take_no_longer_each():
     assert len(lists) == 50_000 and all([value.name for value in found] == ["a", "b", "c"] for found in lists)
 
 
-def test_full_lists_are_passed_over():
+def test_very_many_metrics_twice_in_a_moment_are_twice_as_many_records():
     many = [Value(f"m{i}", i, 1, 1) for i in range(MAX_IN_RECORD + 1)]
 
     lists = by_moment([*many, *many])
 
-    assert [len(each) for each in lists] == [MAX_IN_RECORD, MAX_IN_RECORD, 2]
+    assert [len(each) for each in lists] == [MAX_IN_RECORD, 1, MAX_IN_RECORD, 1]
     assert all(len({value.name for value in each}) == len(each) for each in lists)
 
 

@@ -1,6 +1,7 @@
 """The pure translation: nothing is guessed, what is known is taken."""
 
 import math
+from dataclasses import asdict
 
 import pytest
 
@@ -206,4 +207,4 @@ def test_amounts_below_zero_are_none():
 def test_a_meter_survives_being_stored():
     meter = Meter(device_hours=1.5, tokens=3.0, since_ms=7, base_hours=0.5, told=True)
 
-    assert Meter(**meter.as_json()) == meter
+    assert Meter(**asdict(meter)) == meter
