@@ -8,7 +8,7 @@ lies with those runs (`ClientRun.logged_models`, by NAME:vN).
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -19,13 +19,11 @@ from django.db import transaction
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces.tracking import client_runs
-from webapp.interfaces.tracking.client_runs import MAX_GROUP
 from webapp.interfaces.tracking.intake import locked
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.trackio.services import TRACKIO, ensure_run, note_refused_file, parse, text
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
-from webapp.record.artifacts.store import Received
 from webapp.record.samples.store import take_responses
 
 LATEST = "latest"
@@ -51,12 +49,9 @@ def receive(project: Project, files: Sequence[UploadedFile], too_large: str) -> 
 
 
 @transaction.atomic
-def keep_media(project: Project, user: User | None, uploads: Sequence[Any]) -> None:
+def keep_media(project: Project, user: User | None, uploads: Iterable[tuple[str, Given]]) -> None:
     """Give files that were uploaded to their runs; of one that cannot be kept its run says so. Safe to repeat."""
-    for i, entry in enumerate(uploads):
-        place = f"uploads[{i}]"
-        if not isinstance(entry, dict):
-            raise InvalidInput(place, f"{place} must be an object.")
+    for place, entry in uploads:
         refused = _why_refused(entry)
         file, name = (None, "") if refused else _uploaded(project, entry, place)
         here, path = _place(project, user, entry, place, name)
@@ -82,7 +77,7 @@ def _place(project: Project, user: User | None, entry: Given, place: str, name: 
         line = parse({**entry, "metrics": {}}, place)
         folder = "media" if line.step is None else f"media/{line.step}"
         return ensure_run(project, user, [line]), f"{folder}/{name}"
-    group = text(entry, place, "project", MAX_GROUP)
+    group = text(entry, place, "project", client_runs.MAX_GROUP)
     newest = _runs(project, group).order_by("-run__created_at").first()
     if newest is None:
         raise InvalidInput(
@@ -92,7 +87,7 @@ def _place(project: Project, user: User | None, entry: Given, place: str, name: 
     return newest, "/".join(["files", *(parts if parts[-1:] == [name] else [*parts, name])])
 
 
-def _uploaded(project: Project, entry: Given, place: str) -> tuple[Received, str]:
+def _uploaded(project: Project, entry: Given, place: str) -> tuple[store.Received, str]:
     """The file of an entry and the name that the client gives it. Raises InvalidInput."""
     said = entry.get("uploaded_file")
     key, name = (said.get("path"), said.get("orig_name")) if isinstance(said, dict) else (None, None)
@@ -104,12 +99,9 @@ def _uploaded(project: Project, entry: Given, place: str) -> tuple[Received, str
     return file, PurePosixPath(name.replace("\\", "/")).name
 
 
-def keep_blobs(project: Project, uploads: Sequence[Any]) -> None:
+def keep_blobs(project: Project, uploads: Iterable[tuple[str, Given]]) -> None:
     """Files of an artifact that is still to be logged, known by the digest of their content."""
-    for i, entry in enumerate(uploads):
-        place = f"uploads[{i}]"
-        if not isinstance(entry, dict):
-            raise InvalidInput(place, f"{place} must be an object.")
+    for place, entry in uploads:
         if refused := _why_refused(entry):
             raise store.TooLarge(refused)
         file, _ = _uploaded(project, entry, place)
@@ -163,11 +155,12 @@ def _runs(project: Project, group: str) -> Any:
 
 def versions(project: Project, group: str, name: str) -> list[Version]:
     """Of an artifact, the oldest first."""
-    found = []
-    for run in _runs(project, group).exclude(logged_models={}):
-        for key, about in run.logged_models.items():
-            if about.get("name") == name:
-                found.append(Version(run, int(key.rpartition(":v")[2]), about))
+    found = [
+        Version(run, int(key.rpartition(":v")[2]), about)
+        for run in _runs(project, group).exclude(logged_models={})
+        for key, about in run.logged_models.items()
+        if about.get("name") == name
+    ]
     return sorted(found, key=lambda each: each.number)
 
 
@@ -208,15 +201,15 @@ def log_version(project: Project, user: User | None, given: Given) -> Version:
         same = Version(run, before[-1].number + 1 if before else 0, about)
         _keep_files(project, same)
         aliases = [*aliases, LATEST]
+    others = [each for each in before if each.number != same.number]
     if given.get("overwrite") is True:
-        for old in before:
-            if old.number != same.number:
-                _forget(old)
-        before, aliases = [], [*aliases, LATEST]
-    newer = {alias for old in before if old.number > same.number for alias in old.about["aliases"]}
+        for old in others:
+            _forget(old)
+        others, aliases = [], [*aliases, LATEST]
+    newer = {alias for each in others if each.number > same.number for alias in each.about["aliases"]}
     aliases = [alias for alias in aliases if alias not in newer]  # none goes back to an older version
-    for old in before:
-        if old.number != same.number and set(aliases) & set(old.about["aliases"]):
+    for old in others:
+        if set(aliases) & set(old.about["aliases"]):
             old.about["aliases"] = [alias for alias in old.about["aliases"] if alias not in aliases]
             client_runs.change_model(old.run, old.key, old.about)
     same.about["aliases"] = list(dict.fromkeys([*same.about["aliases"], *aliases]))

@@ -22,15 +22,15 @@ from webapp.base.errors import InvalidInput, ServiceError
 from webapp.identity.accounts.models import Project, User
 from webapp.interfaces import files
 from webapp.interfaces.tracking import client_runs, intake
-from webapp.interfaces.tracking.client_runs import MAX_GROUP, ensure_group
-from webapp.interfaces.tracking.intake import locked, rejoin, store_lists
 from webapp.interfaces.tracking.models import ClientRun, Group
 from webapp.interfaces.tracking.translate import (
     GLOBAL_STEP,
     MAX_NAME,
+    MAX_TIME,
     TRANSFORMERS,
     Value,
     by_moment,
+    now_ms,
     said_by,
     to_ms,
     to_value,
@@ -40,7 +40,6 @@ from webapp.record.runs.models import Record, Run, State
 
 MAX_ID = 64
 MOST_NAMES = 10_000  # of a line
-MAX_TIME = 253_402_300_799_999  # milliseconds: the last of the year 9999
 log = logging.getLogger(__name__)
 TRACKIO = ClientRun.Client.TRACKIO
 MOST_KEPT = 100  # alerts of a run, and names of what was left out
@@ -84,10 +83,28 @@ class Read:
     left_out: list[str] = field(default_factory=list)
 
 
-def parse(entry: Any, place: str, *, is_system: bool = False) -> Line:
-    """Raises InvalidInput naming the field of `place` (logs[3])."""
-    if not isinstance(entry, dict):
-        raise InvalidInput(place, f"{place} must be an object.")
+def listed(given: Mapping[str, Any], name: str) -> list[Any]:
+    """Raises InvalidInput."""
+    found = given.get(name)
+    if not isinstance(found, list):
+        raise InvalidInput(f"kwargs.{name}", f"kwargs.{name} must be a list.")
+    return found
+
+
+def objects(given: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, such as logs[3]; entry) of each in a list. Raises InvalidInput."""
+    for i, entry in enumerate(listed(given, name)):
+        place = f"{name}[{i}]"
+        if not isinstance(entry, dict):
+            raise InvalidInput(place, f"{place} must be an object.")
+        yield place, entry
+
+
+def parse(entry: Mapping[str, Any], place: str, *, is_system: bool = False) -> Line:
+    """Clients that have no id of a run tell runs apart by name, and the same line without an id is the same line.
+
+    Raises InvalidInput naming the field of `place` (logs[3]).
+    """
     run_name = text(entry, place, "run", 10_000)
     metrics = entry.get("metrics")
     if not isinstance(metrics, dict):
@@ -96,10 +113,10 @@ def parse(entry: Any, place: str, *, is_system: bool = False) -> Line:
     if config is not None and not isinstance(config, dict):
         raise InvalidInput(f"{place}.config", f"{place}.config must be an object or null.")
     return Line(
-        group=text(entry, place, "project", MAX_GROUP),
+        group=text(entry, place, "project", client_runs.MAX_GROUP),
         run_name=run_name,
-        run_key=run_key(entry, place, run_name),
-        id=text(entry, place, "log_id", MAX_ID, default="") or _digest(entry),
+        run_key=text(entry, place, "run_id", MAX_ID, default="") or _digest(run_name)[:32],
+        id=text(entry, place, "log_id", MAX_ID, default="") or _digest(json.dumps(entry, sort_keys=True)),
         metrics=metrics,
         step=_step(entry, place),
         config=config,
@@ -120,15 +137,8 @@ def text(entry: Mapping[str, Any], place: str, name: str, most: int, *, default:
     return value
 
 
-def run_key(entry: Mapping[str, Any], place: str, run_name: str) -> str:
-    """Its id; clients that have none tell runs apart by name. Raises InvalidInput."""
-    given = text(entry, place, "run_id", MAX_ID, default="")
-    return given or hashlib.sha256(run_name.encode()).hexdigest()[:32]
-
-
-def _digest(entry: Mapping[str, Any]) -> str:
-    """The id of a line that has none: the same line again is the same."""
-    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:MAX_ID]
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _step(entry: Mapping[str, Any], place: str) -> int | None:
@@ -141,27 +151,24 @@ def _step(entry: Mapping[str, Any], place: str) -> int | None:
 
 
 def _time(entry: Mapping[str, Any], place: str) -> int | None:
-    given = entry.get("timestamp")
+    """Milliseconds of an ISO 8601 time, 0 before 1970; without an offset it is UTC. Raises InvalidInput."""
+    given, path = entry.get("timestamp"), f"{place}.timestamp"
     if given is None:
         return None
-    return time_of(given, f"{place}.timestamp")
-
-
-def time_of(given: Any, place: str) -> int:
-    """Milliseconds of an ISO 8601 time, 0 before 1970; without an offset it is UTC. Raises InvalidInput."""
     try:
         moment = dt.datetime.fromisoformat(given)
     except (TypeError, ValueError):
-        raise InvalidInput(place, f"{place} must be an ISO 8601 time.") from None
+        raise InvalidInput(path, f"{path} must be an ISO 8601 time.") from None
     time_ms = max(0, to_ms(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)))
     if time_ms > MAX_TIME:
-        raise InvalidInput(place, f"{place} must be in the year 9999 of UTC at the latest.")
+        raise InvalidInput(path, f"{path} must be in the year 9999 of UTC at the latest.")
     return time_ms
 
 
-def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False) -> Read:
+def read(line: Line, *, last_step: int, at_ms: int, has_own_steps: bool) -> Read:
     """The line's numbers at its step. transformers logs without a step, and says its own among the metrics
-    (`has_own_steps`: the number that trackio gives a line is none); TRL's timings are of the newest step."""
+    (`has_own_steps`: the number that trackio gives a line is none); TRL's timings are of the newest step. `at_ms`: when
+    the line arrived."""
     own = to_value(line.metrics.get(GLOBAL_STEP))
     if own is not None and MIN_STEP <= own <= MAX_STEP and own == int(own):
         step = int(own)
@@ -171,7 +178,7 @@ def read(line: Line, *, last_step: int, now_ms: int, has_own_steps: bool = False
         step = line.step
     else:
         step = last_step if line.is_system else min(last_step + 1, MAX_STEP)
-    time_ms = now_ms if line.time_ms is None else line.time_ms
+    time_ms = at_ms if line.time_ms is None else line.time_ms
     found = Read(step)
     if (more := len(line.metrics) - MOST_NAMES) > 0:
         found.left_out.append(f"{more:,} more names")
@@ -239,7 +246,7 @@ def _store_part(project: Project, user: User | None, lines: Sequence[Line]) -> b
 
 def ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> ClientRun:
     """The run of these lines, made where it is new."""
-    group, first = ensure_group(project, lines[0].group), lines[0]
+    group, first = client_runs.ensure_group(project, lines[0].group), lines[0]
     found = ClientRun.objects.filter(group=group, key=first.run_key).first()
     if found is not None:
         return found
@@ -258,34 +265,30 @@ def ensure_run(project: Project, user: User | None, lines: Sequence[Line]) -> Cl
     return client_runs.make_client_run(group, begun, user=user)
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def _start_ms(config: Mapping[str, Any]) -> int:
     """When the client says that it began, unless that is yet to come."""
     try:
         began = dt.datetime.fromisoformat(str(config.get("_Created")))
     except ValueError:
-        return _now_ms()
-    return max(0, min(_now_ms(), to_ms(began))) if began.tzinfo else _now_ms()
+        return now_ms()
+    return max(0, min(now_ms(), to_ms(began))) if began.tzinfo else now_ms()
 
 
 def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]) -> bool:
     """Whether there was something new. `room`: for files, one each."""
-    run, here = locked(client_run)
+    run, here = intake.locked(client_run)
     fresh_ids = intake.new_lines(here, [line.id for line in lines])
     fresh = list({line.id: line for line in lines if line.id in fresh_ids}.values())
     config = next((line.config for line in fresh if line.config), None)
     if (config is not None and Record.objects.filter(run=run).exists()) or (
         fresh and run.state == State.SUCCEEDED  # after a silence
     ):
-        rejoin(run, here)
+        intake.rejoin(run, here)
     read_lines, last_step = [], here.last_step
-    now_ms = _now_ms()
+    at_ms = now_ms()
     has_own_steps = said_by(here.params | dict(config or {}), {}).trainer == TRANSFORMERS
     for line in fresh:
-        found = read(line, last_step=last_step, now_ms=now_ms, has_own_steps=has_own_steps)
+        found = read(line, last_step=last_step, at_ms=at_ms, has_own_steps=has_own_steps)
         read_lines.append(found)
         if found.values and not line.is_system:
             last_step = found.values[0].step
@@ -296,7 +299,7 @@ def _store_run(client_run: ClientRun, lines: Sequence[Line], room: Iterator[int]
         except InvalidInput:  # refused, it would hold up all that the client sends after it
             too_large = ["config"]
         run.refresh_from_db()
-    store_lists(run, here, by_moment([value for found in read_lines for value in found.values]))
+    intake.store_lists(run, here, by_moment([value for found in read_lines for value in found.values]))
     run.refresh_from_db()  # the attempt may be another one now
     _note_left_out(
         here,
@@ -315,7 +318,7 @@ def _note_left_out(here: ClientRun, names: Sequence[str]) -> None:
 
 def note_refused_file(client_run: ClientRun, why: str) -> None:
     """Count a file that is not kept on its run's page. Safe to repeat."""
-    run, here = locked(client_run)
+    run, here = intake.locked(client_run)
     why = why[:MAX_NAME]
     if why in here.tags.get(client_runs.LEFT_OUT, []):
         return
@@ -361,7 +364,7 @@ def store_alerts(project: Project, user: User | None, alerts: Sequence[tuple[Lin
     if len(runs) > MOST_RUNS:
         raise InvalidInput("alerts", f"alerts may be of at most {MOST_RUNS} runs, not of {len(runs):,}.")
     for key in sorted(runs):
-        _, here = locked(ensure_run(project, user, [line for line, _ in runs[key]]))
+        _, here = intake.locked(ensure_run(project, user, [line for line, _ in runs[key]]))
         fresh = intake.new_lines(here, [line.id for line, _ in runs[key]])
         new = {line.id: alert for line, alert in runs[key] if line.id in fresh}
         if new:

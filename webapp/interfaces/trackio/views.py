@@ -7,7 +7,7 @@ sends it again with what follows.
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -16,11 +16,12 @@ from django.views.decorators.csrf import csrf_exempt
 
 from webapp.base.errors import InvalidInput, NotFound, ServiceError, Unauthorized
 from webapp.base.requests import batch_of
-from webapp.identity.accounts.models import ApiToken, Scope
-from webapp.interfaces.api.auth import READ, WRITE
+from webapp.identity.accounts.models import ApiToken
+from webapp.interfaces.api.auth import READ, WRITE, BearerToken
 from webapp.interfaces.api.parsing import parse_json
 from webapp.interfaces.files import download
 from webapp.interfaces.imports.uploads import too_large_of
+from webapp.interfaces.tracking.client_runs import MAX_GROUP
 from webapp.interfaces.tracking.models import ClientRun
 from webapp.interfaces.tracking.selectors import runs_of_client
 from webapp.interfaces.trackio import artifacts, services
@@ -32,7 +33,7 @@ Handler = Callable[[ApiToken, Mapping[str, Any]], Any]
 
 
 def answered(
-    method: str, scope: Scope
+    method: str, token_auth: BearerToken
 ) -> Callable[[Callable[..., HttpResponseBase]], Callable[..., HttpResponseBase]]:
     """A view of a request and its token; errors are answered as trackio's client knows them."""
 
@@ -43,7 +44,7 @@ def answered(
             try:
                 if request.method != method:
                     return _problem(405, f"{request.method} is not possible here, only {method}.")
-                return view(request, _authenticate(request, scope), **path)
+                return view(request, _authenticate(request, token_auth), **path)
             except ServiceError as error:
                 return _problem(error.status, error.message)
             except RequestDataTooBig:
@@ -57,11 +58,11 @@ def answered(
     return wrap
 
 
-def tool(scope: Scope, *names: str) -> Callable[[Handler], Callable[..., HttpResponseBase]]:
+def tool(token_auth: BearerToken, *names: str) -> Callable[[Handler], Callable[..., HttpResponseBase]]:
     """A handler as a view. `names`: of its arguments, which may come by place or by name."""
 
     def wrap(handler: Handler) -> Callable[..., HttpResponseBase]:
-        @answered("POST", scope)
+        @answered("POST", token_auth)
         @functools.wraps(handler)
         def view(request: HttpRequest, token: ApiToken) -> HttpResponseBase:
             return JsonResponse({"data": handler(token, _arguments(request, names)), "error": None})
@@ -71,11 +72,11 @@ def tool(scope: Scope, *names: str) -> Callable[[Handler], Callable[..., HttpRes
     return wrap
 
 
-def _authenticate(request: HttpRequest, scope: Scope) -> ApiToken:
+def _authenticate(request: HttpRequest, token_auth: BearerToken) -> ApiToken:
     raw = request.headers.get("x-trackio-write-token", "")
     if not raw.strip():
         raise Unauthorized(NO_TOKEN)
-    return cast(ApiToken, (WRITE if scope == Scope.WRITE else READ).authenticate(request, raw))
+    return token_auth.authenticate(request, raw)
 
 
 def _arguments(request: HttpRequest, names: tuple[str, ...]) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def health(request: HttpRequest) -> HttpResponse:
     return HttpResponse("OK", content_type="text/plain")
 
 
-@tool(Scope.READ, "project")
+@tool(READ, "project")
 def get_runs_for_project(token: ApiToken, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = _runs(token, given).order_by("run__created_at", "key")
     return [
@@ -122,11 +123,11 @@ def get_runs_for_project(token: ApiToken, given: Mapping[str, Any]) -> list[dict
 
 
 def _runs(token: ApiToken, given: Mapping[str, Any]) -> Any:
-    name = services.text(given, "kwargs", "project", services.MAX_GROUP)
+    name = services.text(given, "kwargs", "project", MAX_GROUP)
     return runs_of_client(token.project, ClientRun.Client.TRACKIO).filter(group__name=name)
 
 
-@tool(Scope.READ, "project", "run", "run_id")
+@tool(READ, "project", "run", "run_id")
 def get_run_summary(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a client that goes on with a run asks: `last_step`. Of runs with one name the newest."""
     asked = {name: given.get(name) for name in ("project", "run", "run_id")}
@@ -143,69 +144,70 @@ def get_run_summary(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any]
     return {"project": found.group.name, "run": found.name, "run_id": found.key} | about
 
 
-@tool(Scope.WRITE, "logs", "hf_token")
+@tool(WRITE, "logs", "hf_token")
 def bulk_log(token: ApiToken, given: Mapping[str, Any]) -> None:
-    entries = _list(given, "logs")
-    read = [services.parse(entry, f"logs[{i}]") for i, entry in enumerate(entries)]
-    services.store_lines(token.project, token.user, read)
+    services.store_lines(token.project, token.user, _lines(given))
 
 
-@tool(Scope.WRITE, "logs", "hf_token")
+@tool(WRITE, "logs", "hf_token")
 def bulk_log_system(token: ApiToken, given: Mapping[str, Any]) -> None:
-    entries = _list(given, "logs")
-    read = [services.parse(entry, f"logs[{i}]", is_system=True) for i, entry in enumerate(entries)]
-    services.store_lines(token.project, token.user, read)
+    services.store_lines(token.project, token.user, _lines(given, is_system=True))
 
 
-@tool(Scope.WRITE, "alerts", "hf_token")
+def _lines(given: Mapping[str, Any], *, is_system: bool = False) -> list[services.Line]:
+    return [
+        services.parse(entry, place, is_system=is_system) for place, entry in services.objects(given, "logs")
+    ]
+
+
+@tool(WRITE, "alerts", "hf_token")
 def bulk_alert(token: ApiToken, given: Mapping[str, Any]) -> None:
-    read = [_alert(entry, f"alerts[{i}]") for i, entry in enumerate(_list(given, "alerts"))]
-    services.store_alerts(token.project, token.user, read)
+    alerts = [_alert(entry, place) for place, entry in services.objects(given, "alerts")]
+    services.store_alerts(token.project, token.user, alerts)
 
 
-@answered("POST", Scope.WRITE)
+@answered("POST", WRITE)
 def upload(request: HttpRequest, token: ApiToken) -> JsonResponse:
     """Files whose place is said by a later request; where each lies here, as the client then names it."""
     files = request.FILES.getlist("files")
     return JsonResponse({"paths": artifacts.receive(token.project, files, too_large_of(request))})
 
 
-@tool(Scope.WRITE, "uploads", "hf_token")
+@tool(WRITE, "uploads", "hf_token")
 def bulk_upload_media(token: ApiToken, given: Mapping[str, Any]) -> None:
-    artifacts.keep_media(token.project, token.user, _list(given, "uploads"))
+    artifacts.keep_media(token.project, token.user, services.objects(given, "uploads"))
 
 
-@tool(Scope.WRITE, "project", "digests", "hf_token")
+@tool(WRITE, "project", "digests", "hf_token")
 def check_artifact_blobs(token: ApiToken, given: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {"present": artifacts.present(token.project, _list(given, "digests"))}
+    return {"present": artifacts.present(token.project, services.listed(given, "digests"))}
 
 
-@tool(Scope.WRITE, "project", "uploads", "hf_token")
+@tool(WRITE, "project", "uploads", "hf_token")
 def bulk_upload_artifact_blob(token: ApiToken, given: Mapping[str, Any]) -> None:
-    artifacts.keep_blobs(token.project, _list(given, "uploads"))
+    artifacts.keep_blobs(token.project, services.objects(given, "uploads"))
 
 
-@tool(Scope.WRITE)
+@tool(WRITE)
 def artifact_log(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any]:
     return artifacts.log_version(token.project, token.user, given).record()
 
 
-@tool(Scope.READ, "project", "name", "spec")
+@tool(READ, "project", "name", "spec")
 def get_artifact_manifest(token: ApiToken, given: Mapping[str, Any]) -> dict[str, Any] | None:
     asked = [
-        services.text(given, "kwargs", name, services.MAX_GROUP, default="")
-        for name in ("project", "name", "spec")
+        services.text(given, "kwargs", name, MAX_GROUP, default="") for name in ("project", "name", "spec")
     ]
     found = artifacts.version(token.project, *asked)
     return found.record() if found else None
 
 
-@tool(Scope.WRITE)
+@tool(WRITE)
 def log_artifact_use(token: ApiToken, given: Mapping[str, Any]) -> None:
     """Which run reads an artifact is not kept, and no training needs to stop for that."""
 
 
-@answered("GET", Scope.READ)
+@answered("GET", READ)
 def artifact_blob(request: HttpRequest, token: ApiToken, project: str, digest: str) -> HttpResponseBase:
     """A content by its digest, of whichever of the token's project."""
     found = artifacts.blobs_of(token.project).filter(sha256=digest).first()
@@ -214,16 +216,7 @@ def artifact_blob(request: HttpRequest, token: ApiToken, project: str, digest: s
     return download(found)
 
 
-def _list(given: Mapping[str, Any], name: str) -> list[Any]:
-    found = given.get(name)
-    if not isinstance(found, list):
-        raise InvalidInput(f"kwargs.{name}", f"kwargs.{name} must be a list.")
-    return found
-
-
-def _alert(entry: Any, place: str) -> tuple[services.Line, dict[str, Any]]:
-    if not isinstance(entry, dict):
-        raise InvalidInput(place, f"{place} must be an object.")
+def _alert(entry: dict[str, Any], place: str) -> tuple[services.Line, dict[str, Any]]:
     line = services.parse(entry | {"metrics": {}, "log_id": entry.get("alert_id")}, place)
     level = entry.get("level")
     if level not in LEVELS:

@@ -566,9 +566,9 @@ SILENT = {
     "webapp.interfaces.trackio.services": {
         "parse": "reads",
         "read": "reads",
-        "run_key": "reads",
+        "listed": "reads",
+        "objects": "reads",
         "text": "reads",
-        "time_of": "reads",
         "ensure_run": "a trainer's report; a new run is told by make_client_run",
         "store_lines": "a trainer's report; a new run is told by make_client_run",
         "store_alerts": "a trainer's report",
