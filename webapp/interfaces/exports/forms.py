@@ -30,7 +30,6 @@ class ColumnType(StrEnum):
     NUMBER = "double"
     TEXT = "string"
     TIME = "time"  # of day and date, in UTC
-    FLAG = "bool"
 
 
 Columns = Mapping[str, ColumnType]
@@ -51,8 +50,7 @@ def csv_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
 def jsonl_pieces(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """One JSON object a line."""
     for piece in in_pieces(items, 100):
-        lines = [as_json(item) for item in piece]
-        yield ("\n".join(lines) + "\n").encode()
+        yield "".join(f"{as_json(item)}\n" for item in piece).encode()
 
 
 def parquet_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
@@ -61,7 +59,7 @@ def parquet_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
     from pyarrow import parquet
 
     schema = pyarrow.schema([(name, _parquet_type(pyarrow, kind)) for name, kind in columns.items()])
-    sink = _Sink()
+    sink = io.BytesIO()
     with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         for piece in in_pieces(rows, len(columns)):
             by_column = zip(*piece, strict=True)
@@ -69,8 +67,8 @@ def parquet_pieces(columns: Columns, rows: Iterable[Row]) -> Iterator[bytes]:
                 pyarrow.array(values, kind) for values, kind in zip(by_column, schema.types, strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
-            yield sink.taken()
-    yield sink.taken()  # the footer
+            yield _taken(sink)
+    yield _taken(sink)  # the footer
 
 
 def as_json(value: Any) -> str:
@@ -93,30 +91,12 @@ def download(form: str, name: str, content: Iterator[bytes]) -> StreamingHttpRes
     return response
 
 
-class _Sink(io.RawIOBase):
-    """A file to which Parquet is written, and out of which its bytes are taken as they come."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bytes = bytearray()
-        self._gone = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._bytes += memoryview(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._gone + len(self._bytes)
-
-    def taken(self) -> bytes:
-        """What was written since the last time."""
-        found = bytes(self._bytes)
-        self._gone += len(found)
-        self._bytes.clear()
-        return found
+def _taken(sink: io.BytesIO) -> bytes:
+    """What was written since the last time; where it stands in the file, Arrow counts itself."""
+    found = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return found
 
 
 def _csv(rows: Iterable[Row]) -> bytes:
