@@ -7,7 +7,7 @@ transaction that stays open while somebody downloads, and costs the same for eac
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -41,10 +41,11 @@ CROSS JOIN LATERAL jsonb_object_keys(metrics) AS name
 WHERE run_id = %(run)s ORDER BY name LIMIT %(most)s
 """
 MOST_COLUMNS = 2000  # metrics that are written side by side
-OF_RECORD = dict.fromkeys(RECORD, ColumnType.NUMBER) | dict.fromkeys(
-    ("attempt", "seq", "step"), ColumnType.WHOLE
+OF_RECORD = (
+    dict.fromkeys(RECORD, ColumnType.NUMBER)
+    | dict.fromkeys(("attempt", "seq", "step"), ColumnType.WHOLE)
+    | {"time": ColumnType.TIME}
 )
-OF_RECORD["time"] = ColumnType.TIME
 OF_VALUE = {"metric": ColumnType.TEXT, "value": ColumnType.NUMBER}
 MOST_RUNS = 20_000
 RUNS_AT_A_TIME = 100
@@ -104,27 +105,26 @@ def spans_of(run: Run, *, superseded: bool) -> list[Span]:
         ]
 
 
-def records(run: Run, spans: Sequence[Span], *, metrics: Sequence[str] = ()) -> Iterator[StoredRecord]:
+def _records(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[StoredRecord]:
     """The records of these spans. With `metrics`, only those values, and only records that have one of them."""
     wanted = {stored_name(run, metric) or metric for metric in metrics}
-    columns = ("attempt", "seq", "step", "time", "compute", "metrics")
-    for row in _paged(Record.objects.filter(run=run), spans, columns, RECORDS_A_PAGE):
+    for row in _paged(Record.objects.filter(run=run), spans, StoredRecord._fields, RECORDS_A_PAGE):
         record = StoredRecord(*row)
         if wanted:
             kept = {name: value for name, value in record.metrics.items() if name in wanted}
-            if not kept:
-                continue
             record = record._replace(metrics=kept)
-        yield record
+        if record.metrics or not wanted:
+            yield record
 
 
-def points(run: Run, spans: Sequence[Span], metric: str) -> Iterator[CurvePoint]:
-    """The points of one series in these spans."""
-    series = Series.objects.filter(run=run, metric=stored_name(run, metric)).first()
-    if series is not None:
-        here = Point.objects.filter(series=series)
-        for row in _paged(here, spans, CurvePoint._fields, POINTS_A_PAGE):
-            yield CurvePoint(*row)
+def _points(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The points in these spans of each of these series, else of each pass rate."""
+    for metric in metrics or pass_rates_of(run):
+        series = Series.objects.filter(run=run, metric=stored_name(run, metric)).first()
+        if series is not None:
+            here = Point.objects.filter(series=series)
+            for row in _paged(here, spans, CurvePoint._fields, POINTS_A_PAGE):
+                yield {"metric": metric} | CurvePoint(*row)._asdict()
 
 
 def _paged(
@@ -140,20 +140,6 @@ def _paged(
             after = page[-1][columns.index("seq")] if page else after
 
 
-def value_names(run: Run, *, most: int) -> list[str]:
-    """Names of all that the run's records hold, standard errors and values that never were finite included, by name;
-    at most `most` + 1 of them, so that more can be told."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NAMES, {"run": run.pk, "most": most + 1})
-        return [name for (name,) in cursor.fetchall()]
-
-
-def amounts(compute: Mapping[str, float | None]) -> tuple[float | None, float | None, float | None]:
-    """Device-hours, floating point operations and tokens; None: not known."""
-    hours, flops, tokens = (compute.get(name) for name in ("device_hours", "flops", "tokens"))
-    return hours, flops, tokens
-
-
 def run_pieces(
     run: Run, form: str, *, metrics: Sequence[str] = (), superseded: bool = False, shape: str = "wide"
 ) -> Iterator[bytes]:
@@ -167,21 +153,29 @@ def run_pieces(
     Raises InvalidInput (metric) where a wide table would have more than MOST_COLUMNS metrics.
     """
     spans = spans_of(run, superseded=superseded)
+    found, said = _records(run, spans, metrics), about(run, spans)
     if form == "jsonl":
-        said = itertools.chain([{ABOUT: about(run, spans)}], itertools.repeat({}))
-        found = records(run, spans, metrics=metrics)
-        return forms.jsonl_pieces(line(record) | more for record, more in zip(found, said, strict=False))
+        return forms.jsonl_pieces(_lines(map(line, found), said))
     if shape == "long":
-        found = records(run, spans, metrics=metrics)
         columns = OF_RECORD | OF_VALUE
-        rows: Iterator[tuple[Any, ...]] = (row for each in found for row in long_rows(each))
+        rows: Iterator[tuple[Any, ...]] = itertools.chain.from_iterable(map(long_rows, found))
     else:
         names = _columns(run, metrics)
         columns = OF_RECORD | {column_of(name): ColumnType.NUMBER for name in names}
-        rows = wide_rows(records(run, spans, metrics=metrics), names)
-    cells = itertools.chain([forms.as_json(about(run, spans))], itertools.repeat(None))
-    all_rows = ((*row, cell) for row, cell in zip(rows, cells, strict=False))
-    return forms.pieces(form, columns | {ABOUT: ColumnType.TEXT}, all_rows)
+        rows = wide_rows(found, names)
+    return forms.pieces(form, columns | {ABOUT: ColumnType.TEXT}, _rows(rows, said))
+
+
+def _lines(lines: Iterable[dict[str, Any]], said: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """With what is said of the run in the first one."""
+    for place, each in enumerate(lines):
+        yield each if place else each | {ABOUT: said}
+
+
+def _rows(rows: Iterable[Iterable[Any]], said: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """With a cell more, which says in the first one what is said of the run."""
+    for place, row in enumerate(rows):
+        yield (*row, None if place else forms.as_json(said))
 
 
 def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
@@ -193,19 +187,12 @@ def about(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
 
 def line(record: StoredRecord | Record) -> dict[str, Any]:
     """A record as it was reported: as one of a batch, with which it could be reported again."""
-    return {
-        "attempt": record.attempt,
-        "seq": record.seq,
-        "step": record.step,
-        "time": record.time,
-        "compute": record.compute,
-        "metrics": record.metrics,
-    }
+    return {name: getattr(record, name) for name in StoredRecord._fields}
 
 
 def long_rows(record: StoredRecord) -> Iterator[tuple[Any, ...]]:
     """One row a value, in the order of OF_RECORD and OF_VALUE."""
-    head = (*record[:4], *amounts(record.compute))
+    head = _head(record)
     return ((*head, name, as_number(value)) for name, value in record.metrics.items())
 
 
@@ -215,7 +202,12 @@ def wide_rows(found: Iterable[StoredRecord], names: Sequence[str]) -> Iterator[t
     for record in found:
         if known.issuperset(record.metrics):
             values = (as_number(record.metrics.get(name)) for name in names)
-            yield (*record[:4], *amounts(record.compute), *values)
+            yield (*_head(record), *values)
+
+
+def _head(record: StoredRecord) -> tuple[Any, ...]:
+    """In the order of OF_RECORD; an amount of compute that is not known is None."""
+    return (*record[:4], *(record.compute.get(name) for name in ("device_hours", "flops", "tokens")))
 
 
 def as_number(value: float | None) -> float | None:
@@ -226,7 +218,9 @@ def as_number(value: float | None) -> float | None:
 def _columns(run: Run, metrics: Sequence[str]) -> list[str]:
     if metrics:
         return list(dict.fromkeys(stored_name(run, metric) or metric for metric in metrics))
-    names = value_names(run, most=MOST_COLUMNS)
+    with connection.cursor() as cursor:  # also standard errors, and what never was finite
+        cursor.execute(_NAMES, {"run": run.pk, "most": MOST_COLUMNS + 1})
+        names = [name for (name,) in cursor.fetchall()]
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(
             "metric",
@@ -252,36 +246,20 @@ def project_pieces(
         if form == "jsonl":
             return forms.jsonl_pieces(found)
         return forms.pieces(form, OF_RUN, (_run_row(item) for item in found))
-    columns, read, as_line, as_rows = _CONTENT[content]
-    said = _about_points if content == "curves" else about
+    columns, read, said, as_line, as_rows = _CONTENT[content]
     spans = ((run, spans_of(run, superseded=superseded)) for run in _runs(project, ids))
     if form == "jsonl":
         return forms.jsonl_pieces(
-            each
+            {"run": run.pk} | each
             for run, own in spans
-            for each in _lines(said(run, own), run, read(run, own, metrics), as_line)
+            for each in _lines(map(as_line, read(run, own, metrics)), said(run, own))
         )
-    rows = (row for run, own in spans for row in _rows(said(run, own), run, read(run, own, metrics), as_rows))
+    rows = (
+        (run.pk, *row)
+        for run, own in spans
+        for row in _rows(itertools.chain.from_iterable(map(as_rows, read(run, own, metrics))), said(run, own))
+    )
     return forms.pieces(form, {"run": ColumnType.TEXT} | columns | {ABOUT: ColumnType.TEXT}, rows)
-
-
-def _about_points(run: Run, spans: Sequence[Span]) -> dict[str, Any]:
-    """Points are what followed from what was said of the metrics: a percentage, say, is a share already."""
-    return about(run, spans) | {"meaning": {}}
-
-
-def _lines(
-    said: dict[str, Any], run: Run, items: Iterator[Any], as_line: Callable[[Any], dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    for place, item in enumerate(items):
-        yield {"run": run.pk} | as_line(item) | ({} if place else {ABOUT: said})
-
-
-def _rows(
-    said: dict[str, Any], run: Run, items: Iterator[Any], as_rows: Callable[[Any], Iterator[Any]]
-) -> Iterator[tuple[Any, ...]]:
-    for place, row in enumerate(row for item in items for row in as_rows(item)):
-        yield (run.pk, *row, None if place else forms.as_json(said))
 
 
 def _ids(project: Project, user: User | None, text: str) -> list[str]:
@@ -334,29 +312,16 @@ def _run_row(item: dict[str, Any]) -> list[Any]:
     return [flat[name] for name in OF_RUN]
 
 
-def _points(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[tuple[str, CurvePoint]]:
-    for metric in metrics or pass_rates_of(run):
-        yield from ((metric, point) for point in points(run, spans, metric))
-
-
-def _records(run: Run, spans: Sequence[Span], metrics: Sequence[str]) -> Iterator[StoredRecord]:
-    return records(run, spans, metrics=metrics)
-
-
-def _point_line(item: tuple[str, CurvePoint]) -> dict[str, Any]:
-    metric, point = item
-    return {"metric": metric} | point._asdict()
-
-
-def _point_rows(item: tuple[str, CurvePoint]) -> Iterator[tuple[Any, ...]]:
-    metric, point = item
-    yield (metric, *point)
-
-
-Read = Callable[[Run, Sequence[Span], Sequence[str]], Iterator[Any]]
-_CONTENT: dict[
-    str, tuple[dict[str, ColumnType], Read, Callable[[Any], dict[str, Any]], Callable[[Any], Iterator[Any]]]
-] = {
-    "curves": (OF_POINT, _points, _point_line, _point_rows),
-    "records": (OF_RECORD | OF_VALUE, _records, line, long_rows),
+# Columns; what is read, and what is said of the run; an item as a line, and as rows.
+_Does = Callable[..., Any]
+_CONTENT: dict[str, tuple[dict[str, ColumnType], _Does, _Does, _Does, _Does]] = {
+    "curves": (
+        OF_POINT,
+        _points,
+        # points are what followed from what was said of the metrics: a percentage, say, is a share already
+        lambda run, spans: about(run, spans) | {"meaning": {}},
+        dict,
+        lambda point: [point.values()],
+    ),
+    "records": (OF_RECORD | OF_VALUE, _records, about, line, long_rows),
 }
