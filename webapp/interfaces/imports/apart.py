@@ -62,25 +62,17 @@ class Readers:
             used = self._control
             with suppress(OSError):
                 socket.send_fds(used, [b"1"], [theirs.fileno()])
-        if _first_byte(ours) == HERE:
-            return ours
+        ours.settimeout(START_SECONDS)
+        with suppress(OSError):  # where no byte comes in time
+            if ours.recv(1) == HERE:
+                ours.settimeout(None)
+                return ours
         ours.close()
         with self._lock:
             if self._control is used:
                 used.close()
                 self._control = None
         return None
-
-
-def _first_byte(channel: socket.socket) -> bytes:
-    """Empty where none comes in time."""
-    channel.settimeout(START_SECONDS)
-    try:
-        return channel.recv(1)
-    except OSError:
-        return b""
-    finally:
-        channel.settimeout(None)
 
 
 def _start() -> socket.socket:
@@ -125,8 +117,7 @@ class Conversation:
             )
         answer: dict[str, Any] = json.loads(line)
         if "bad" in answer:
-            file, place, reason = answer["bad"]
-            raise BadSource(file or self.name, place, reason)
+            raise BadSource(*answer["bad"])
         if "wrong" in answer:
             raise ValueError(answer["wrong"])
         return answer
@@ -168,20 +159,18 @@ def read_seconds(path: Path) -> int:
     return min(MOST_READ_SECONDS, LEAST_READ_SECONDS + size // BYTES_A_SECOND)
 
 
-def unpacked(archive: Path, into: Path, *, max_bytes: int) -> Path:
-    """As `readers.archives.unpacked`."""
+def unpack(archive: Path, into: Path, *, max_bytes: int) -> None:
+    """As `readers.archives.unpack`."""
     with _conversation(archive, "unpack", read_seconds(archive), into=str(into), max_bytes=max_bytes) as talk:
         talk.next()
-    return into
 
 
 @contextmanager
 def read(kind: str, path: Path, options: Options) -> Iterator[list[FoundRun]]:
-    """As `readers.kinds.read`; of more than MOST_RUNS runs one more than that. Their rows can be read inside."""
+    """As `read` of the kind; of more than MOST_RUNS runs one more than that. Their rows can be read inside."""
     more = {"kind": kind, "options": options.model_dump(mode="json"), "most_runs": MOST_RUNS}
     with _conversation(path, "read", read_seconds(path), **more) as talk:
-        found = talk.next()["runs"]
-        yield [_run(talk, number, about) for number, about in enumerate(found)]
+        yield [_run(talk, number, about) for number, about in enumerate(talk.next()["runs"])]
 
 
 def _run(talk: Conversation, number: int, about: dict[str, Any]) -> FoundRun:

@@ -25,7 +25,6 @@ from webapp.base.errors import InvalidInput, ServiceError
 from webapp.base.sealing import Unreadable, unseal
 from webapp.identity.audit.services import record
 from webapp.interfaces.imports import apart, uploads
-from webapp.interfaces.imports.apart import MOST_RUNS, guess_kind, unpacked
 from webapp.interfaces.imports.claims import MOST_TRIES, Claim, Superseded, claim_next
 from webapp.interfaces.imports.filling import (
     RowRefused,
@@ -40,7 +39,7 @@ from webapp.interfaces.imports.filling import (
 )
 from webapp.interfaces.imports.models import Import, ImportedRun, State
 from webapp.interfaces.imports.readers.archives import ENDINGS
-from webapp.interfaces.imports.readers.kinds import KINDS, read
+from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import (
     PART,
     BadSource,
@@ -61,7 +60,7 @@ MOST_NOTES = 20
 
 
 def opened(one: Import) -> tuple[str, Path | str, Options]:
-    """Kind, place and options for `readers.kinds.read`.
+    """Kind, place and options for a reader of `readers.kinds.KINDS`.
 
     Raises BadSource, Unreadable where the credentials cannot be opened, and InvalidInput for a table whose columns
     nothing names.
@@ -74,7 +73,7 @@ def opened(one: Import) -> tuple[str, Path | str, Options]:
         raise BadSource(str(one), None, "The uploaded file is gone. Send it again.")
     if uploads.is_archive(path.name):
         path = _unpacked(one, path)
-    kind = one.kind or guess_kind(path)
+    kind = one.kind or apart.guess_kind(path)
     if not kind:
         raise InvalidInput("kind", f"What kind of source {one} is cannot be told: choose it.")
     if not options.columns and KINDS[kind].preview is not None and path.is_file():
@@ -102,7 +101,7 @@ def _unpacked(one: Import, archive: Path) -> Path:
         partial = folder.with_name(f".{UNPACKED}.partial")
         uploads.remove(partial)
         try:
-            unpacked(archive, partial, max_bytes=UNPACKED_TO_PACKED * settings.IMPORT_MAX_BYTES)
+            apart.unpack(archive, partial, max_bytes=UNPACKED_TO_PACKED * settings.IMPORT_MAX_BYTES)
         except BadSource:
             uploads.remove(partial)  # a small archive may have come to much by then
             raise
@@ -128,11 +127,6 @@ class Turn:
     def source(self) -> Import:
         return self.claim.source
 
-    def check_clock(self) -> None:
-        """Raises TurnOver."""
-        if self.until is not None and time.monotonic() >= self.until:
-            raise TurnOver
-
 
 def take_turn(seconds: float = TURN_SECONDS) -> Import | None:
     """One turn at the import that waits for it the longest; None where none does. Safe to repeat, and to kill anywhere.
@@ -153,13 +147,9 @@ def take_turn(seconds: float = TURN_SECONDS) -> Import | None:
 
 
 def _read(turn: Turn) -> None:
-    one = turn.source
-    if one.tries > MOST_TRIES:
-        reason = f"Reading was begun {MOST_TRIES} times and came no further."
-        return _end(turn, BadSource(str(one), None, reason))
+    one, problem = turn.source, None
     try:
         _read_all(turn)
-        problem = None
     except BadSource as error:
         problem = error
     except (ServiceError, Unreadable, OSError) as error:
@@ -179,22 +169,23 @@ def _read(turn: Turn) -> None:
 def _read_all(turn: Turn) -> None:
     """Every run of the source; a broken one keeps none of the others out. Raises BadSource for a broken source."""
     one = turn.source
+    if one.tries > MOST_TRIES:
+        raise BadSource(str(one), None, f"Reading was begun {MOST_TRIES} times and came no further.")
     kind, where, options = opened(one)
-    with _found(kind, where, options) as found:
-        if len(found) > MOST_RUNS:
-            reason = f"It holds more runs than one import makes, which is at most {MOST_RUNS:,}."
+    reader = KINDS[kind]
+    reading: AbstractContextManager[list[FoundRun]] = (  # files are read apart, a server is asked from here
+        nullcontext(reader.read(where, options))
+        if reader.in_place
+        else apart.read(kind, Path(where), options)
+    )
+    with reading as found:
+        if len(found) > apart.MOST_RUNS:
+            reason = f"It holds more runs than one import makes, which is at most {apart.MOST_RUNS:,}."
             raise BadSource(str(one), None, reason)
         one.kind = kind
         turn.claim.keep(runs_found=len(found), kind=kind)
         for run in found:
             _read_run(turn, run)
-
-
-def _found(kind: str, where: Path | str, options: Options) -> AbstractContextManager[list[FoundRun]]:
-    """The runs of files are read apart; a server of another tracker is asked from here."""
-    if KINDS[kind].in_place:
-        return nullcontext(read(kind, where, options))
-    return apart.read(kind, Path(where), options)
 
 
 def _read_run(turn: Turn, found: FoundRun) -> None:
@@ -209,7 +200,8 @@ def _read_run(turn: Turn, found: FoundRun) -> None:
         for batch in batched(_new_rows(turn, found, kept.rows_done if kept else 0)):
             kept = kept or kept_of(one, found)
             _store(turn, kept, batch)
-            turn.check_clock()
+            if turn.until is not None and time.monotonic() >= turn.until:
+                raise TurnOver
         kept = kept or kept_of(one, found)
     except BadSource as error:
         problem = error
@@ -256,10 +248,9 @@ def _store(turn: Turn, kept: ImportedRun, rows: list[Row]) -> None:
 def _words(one: Import, notes: list[str], problem: BadSource | None) -> dict[str, object]:
     """What the import has to say of a run, beside what it says already; the first problem stays."""
     one.refresh_from_db(fields=["notes", "reason"])
-    fields: dict[str, object] = {}
-    new = [note for note in dict.fromkeys(notes) if note and note not in one.notes]
-    if new and len(one.notes) < MOST_NOTES:
-        fields["notes"] = (one.notes + new)[:MOST_NOTES]
+    fields: dict[str, object] = {
+        "notes": list(dict.fromkeys([*one.notes, *filter(None, notes)]))[:MOST_NOTES]
+    }
     if problem is not None and not one.reason:
         fields |= _broken(one, problem)
     return fields

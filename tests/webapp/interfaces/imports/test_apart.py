@@ -96,7 +96,7 @@ def test_a_zip_with_a_million_names_is_refused_before_they_are_read(tmp_path, wa
     crowded_zip(tmp_path / "many.zip")
 
     with pytest.raises(BadSource, match="more files, or longer names"):
-        apart.unpacked(tmp_path / "many.zip", tmp_path / "out", max_bytes=10**9)
+        apart.unpack(tmp_path / "many.zip", tmp_path / "out", max_bytes=10**9)
 
 
 def test_a_database_that_unfolds_does_not_fill_the_disk(tmp_path, watched, settings):
@@ -240,5 +240,5 @@ def test_zip_files_that_python_writes_are_within_the_bound(tmp_path):
         for number in range(2000):
             made.writestr(f"folder/{number}.csv", "step,loss\n1,2\n")
 
-    out = apart.unpacked(tmp_path / "a.zip", tmp_path / "out", max_bytes=10**9)
-    assert len(list((out / "folder").iterdir())) == 2000
+    apart.unpack(tmp_path / "a.zip", tmp_path / "out", max_bytes=10**9)
+    assert len(list((tmp_path / "out/folder").iterdir())) == 2000

@@ -12,7 +12,6 @@ from webapp.interfaces.imports.readers.rows import BadSource
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 MAX_FILES = 200_000
-MAX_BYTES = 20 * 1024**3
 MAX_RATIO = 200  # unpacked to packed, once there is more than FREE_BYTES
 FREE_BYTES = 64 * 1024**2
 MAX_DEPTH = 40
@@ -28,8 +27,8 @@ Member = tuple[str, IO[bytes]]
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
-def unpacked(archive: Path, into: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> Path:
-    """Unpack the files of an archive into a new folder, and give it back. Links and devices are left out.
+def unpack(archive: Path, into: Path, *, max_bytes: int, max_files: int = MAX_FILES) -> None:
+    """Unpack the files of an archive into a new folder. Links and devices are left out.
 
     Raises BadSource for a name that leads elsewhere, for what is broken, encrypted or too large once unpacked, and for
     two files of one name. What was unpacked until then stays in `into`.
@@ -48,7 +47,6 @@ def unpacked(archive: Path, into: Path, *, max_bytes: int = MAX_BYTES, max_files
         raise BadSource(archive.name, None, reason) from None
     if not files:
         raise BadSource(archive.name, None, "The archive has no files.")
-    return into
 
 
 def _members(archive: Path) -> Iterator[Member]:

@@ -11,23 +11,20 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from headroom.adapters import naming
-from headroom.adapters.naming import TOTAL_TOKENS, VERL_STEP, VERL_TOKENS, verl_seconds
 from training.records import MAX_STEP, MIN_STEP
-from webapp.interfaces.imports.readers.rows import COMPUTE, MAX_NAME_LENGTH, PART, BadSource, Options, Row
-from webapp.interfaces.tracking.translate import TOTAL_FLOPS
+from webapp.interfaces.imports.readers.rows import COMPUTE, PART, BadSource, Options, Row
+from webapp.interfaces.tracking.translate import MAX_NAME, TOTAL_FLOPS
 
 # What other trainers call a total of ours. Each is one since the training began, also after a resume.
 TOTALS = {
     "device_hours": ("compute/device_hours",),
     "flops": TOTAL_FLOPS,
-    "tokens": (*TOTAL_TOKENS, "eval/num_tokens", "progress/total_tokens"),
+    "tokens": (*naming.TOTAL_TOKENS, "eval/num_tokens", "progress/total_tokens"),
 }
-Say = Callable[[str], None]
-Amounts = Mapping[str, float | None]
+Values = Mapping[str, float | None]
 MOST_NOTES = 20
 MOMENT_UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
 Rename = Callable[[str], str]
-Values = Mapping[str, float | None]
 
 
 class Totals:
@@ -39,7 +36,12 @@ class Totals:
     """
 
     def __init__(
-        self, devices: float | None, say: Say, *, from_first_step: bool = False, starts_at_zero: bool = False
+        self,
+        devices: float | None,
+        say: Callable[[str], None],
+        *,
+        from_first_step: bool = False,
+        starts_at_zero: bool = False,
     ) -> None:
         self._devices, self._say = devices, say
         self._from_first_step, self._starts_at_zero = from_first_step, starts_at_zero
@@ -51,7 +53,7 @@ class Totals:
         self._seconds = 0.0
 
     def at(
-        self, step: int, *, time: datetime | None, elapsed: float | None, totals: Amounts, added: Amounts
+        self, step: int, *, time: datetime | None, elapsed: float | None, totals: Values, added: Values
     ) -> dict[str, float | None]:
         """The totals at one row. totals: as the source says them; added: amounts of this row alone; elapsed: seconds
         since the run began. Raises ValueError for an amount below 0."""
@@ -102,7 +104,7 @@ class Totals:
 
 
 def amounts_of_tracker(
-    values: Amounts, options: Options, devices: float | None
+    values: Values, options: Options, devices: float | None
 ) -> tuple[dict[str, float | None], dict[str, float | None]]:
     """(totals, added) in what a trainer logged: those that options name, else those that are known by their names."""
     totals: dict[str, float | None] = {}
@@ -114,30 +116,18 @@ def amounts_of_tracker(
         )
         if found is not None:
             (added if role in options.per_row else totals)[role] = values[found]
-    if "tokens" not in (totals | added) and "tokens" not in options.columns and VERL_TOKENS in values:
-        added["tokens"] = values[VERL_TOKENS]
-    if devices is not None and "device_hours" not in (totals | added) and (values.get(VERL_STEP) is not None):
-        added["device_hours"] = devices * verl_seconds(values) / 3600
+    if "tokens" not in (totals | added) and "tokens" not in options.columns and naming.VERL_TOKENS in values:
+        added["tokens"] = values[naming.VERL_TOKENS]
+    if (
+        devices is not None
+        and "device_hours" not in (totals | added)
+        and (values.get(naming.VERL_STEP) is not None)
+    ):
+        added["device_hours"] = devices * naming.verl_seconds(values) / 3600
     return totals, added
 
 
 PASS_RATE, PASS_RATE_STDERR, K = "eval/pass_rate", "eval/pass_rate_stderr", "eval/k"
-
-
-class Notes:
-    """Collects sentences, each once and not too many, in a list that the run shows."""
-
-    def __init__(self, sentences: list[str]) -> None:
-        self._sentences = sentences
-        self._kinds: set[str] = set()
-
-    def say(self, sentence: str) -> None:
-        """Keep it, if nothing of its kind (what it begins with) was said before."""
-        kind = " ".join(sentence.split()[:3])
-        if kind not in self._kinds and len(self._sentences) < MOST_NOTES:
-            self._kinds.add(kind)
-            if sentence not in self._sentences:
-                self._sentences.append(sentence)
 
 
 @dataclass(frozen=True)
@@ -172,11 +162,11 @@ def _whole(value: Any) -> int | None:
 
 
 class Builder:
-    """Rows of one run. Raises BadSource for percentages of nothing."""
+    """Rows of one run, and notes on them, which it shows. Raises BadSource for percentages of nothing."""
 
     def __init__(self, file: str, options: Options, notes: list[str], dialect: Dialect = OF_TRACKERS) -> None:
         self.file, self.options = file, options
-        self.note = Notes(notes).say
+        self._notes, self._noted = notes, set[str]()
         self._rename, devices = dialect.rename, dialect.devices
         self._devices = options.devices if options.devices is not None else devices
         self._totals = Totals(
@@ -192,6 +182,14 @@ class Builder:
         self._names: dict[str, str] = {}
         self._usual_names: list[str] = []  # of those seen, what can be verl's pass rate
 
+    def note(self, sentence: str) -> None:
+        """Say it of the run, if nothing of its kind (what it begins with) was said before, nor too much."""
+        kind = " ".join(sentence.split()[:3])
+        if kind not in self._noted and len(self._notes) < MOST_NOTES:
+            self._noted.add(kind)
+            if sentence not in self._notes:
+                self._notes.append(sentence)
+
     def bad(self, line: int | None, reason: str) -> BadSource:
         return BadSource(self.file, line % PART if line else line, reason)
 
@@ -200,8 +198,9 @@ class Builder:
     ) -> Row:
         """A row of what a trainer logged, whose compute is among the values. Raises BadSource."""
         step = self.step(line, step)
-        compute = self.compute(line, step, time, values, elapsed)
-        return Row(line, step, time, compute, self.metrics(line, values))
+        return Row(
+            line, step, time, self.compute(line, step, time, values, elapsed), self.metrics(line, values)
+        )
 
     def compute(
         self, line: int, step: int, time: datetime | None, values: Values, elapsed: float | None = None
@@ -309,8 +308,8 @@ def only_pass_rates(names: Iterable[str]) -> list[str]:
 
 def check_name(file: str, line: int | None, name: str) -> None:
     """Raises BadSource for what cannot be a metric's name."""
-    if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable():
-        reason = f"A metric's name has 1 to {MAX_NAME_LENGTH} printable characters, not {shown(name)}."
+    if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        reason = f"A metric's name has 1 to {MAX_NAME} printable characters, not {shown(name)}."
         raise BadSource(file, line, reason)
 
 

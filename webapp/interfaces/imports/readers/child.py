@@ -17,11 +17,12 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
 
 from webapp.interfaces.imports.readers import kinds
-from webapp.interfaces.imports.readers.archives import unpacked
+from webapp.interfaces.imports.readers.archives import unpack
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row, batched
 
 IDLE_SECONDS = 120.0
@@ -64,7 +65,7 @@ def _serve(channel: socket.socket) -> None:
         request = json.loads(asked.readline())
         limit(request["cpu_seconds"], request["seconds"], request["max_bytes"])
         try:
-            _say(out, end=DOES[request["do"]](request, asked, out))
+            _say(out, end=_done(request, asked, out))
         except BadSource as error:
             _say(out, bad=[error.file, error.line, error.reason])
         except (MemoryError, RecursionError) as error:
@@ -93,31 +94,31 @@ def _say(out: IO[str], **answer: Any) -> None:
     out.flush()
 
 
-def _guess(request: dict[str, Any], asked: IO[str], out: IO[str]) -> str | None:
-    return kinds.guess_kind(Path(request["path"]))
+def _done(request: dict[str, Any], asked: IO[str], out: IO[str]) -> Any:
+    """What is asked; its answer."""
+    path, options = Path(request["path"]), Options(**request.get("options", {}))
+    match request["do"]:
+        case "guess":
+            return kinds.guess_kind(path)
+        case "preview":
+            return kinds.preview(request["kind"], path, options).model_dump(mode="json")
+        case "unpack":
+            unpack(path, Path(request["into"]), max_bytes=request["max_bytes"])
+        case "read":
+            runs = kinds.KINDS[request["kind"]].read(path, options)
+            _tell(runs[: request["most_runs"] + 1], asked, out)
 
 
-def _preview(request: dict[str, Any], asked: IO[str], out: IO[str]) -> dict[str, Any]:
-    options = Options(**request["options"])
-    return kinds.preview(request["kind"], Path(request["path"]), options).model_dump(mode="json")
-
-
-def _unpack(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
-    unpacked(Path(request["path"]), Path(request["into"]), max_bytes=request["max_bytes"])
-
-
-def _read(request: dict[str, Any], asked: IO[str], out: IO[str]) -> None:
+def _tell(runs: list[FoundRun], asked: IO[str], out: IO[str]) -> None:
     """The runs first; then, for each line with a number of its own and that of a run, the rows of the run."""
-    runs = kinds.read(request["kind"], Path(request["path"]), Options(**request["options"]))
-    _say(out, runs=[_about(run) for run in runs[: request["most_runs"] + 1]])
+    _say(out, runs=[_about(run) for run in runs])
     for line in asked:
         ask, number = map(int, line.split())
         _rows(runs[number], out, ask)
 
 
 def _about(run: FoundRun) -> dict[str, Any]:
-    names = ("key", "name", "config", "task", "model", "seed", "state", "meaning", "pass_rate", "notes")
-    return {name: getattr(run, name) for name in names}
+    return {each.name: getattr(run, each.name) for each in fields(run) if each.name != "rows"}
 
 
 def _rows(run: FoundRun, out: IO[str], ask: int) -> None:
@@ -132,11 +133,8 @@ def _rows(run: FoundRun, out: IO[str], ask: int) -> None:
 
 
 def _plain(row: Row) -> list[Any]:
-    time = row.time.isoformat() if row.time else None
-    return [row.line, row.step, time, dict(row.compute), dict(row.metrics)]
+    return [row.line, row.step, row.time and row.time.isoformat(), dict(row.compute), dict(row.metrics)]
 
-
-DOES = {"guess": _guess, "preview": _preview, "unpack": _unpack, "read": _read}
 
 if __name__ == "__main__":
     main(socket.socket(fileno=int(sys.argv[1])))

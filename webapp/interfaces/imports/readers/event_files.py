@@ -12,8 +12,8 @@ from typing import Any
 from webapp.interfaces.imports.readers.building import Builder, finite
 from webapp.interfaces.imports.readers.framing import Event, messages, tf_records
 from webapp.interfaces.imports.readers.rows import (
+    MAX_GROUP,
     PART,
-    TORN,
     BadSource,
     FoundRun,
     Options,
@@ -21,11 +21,11 @@ from webapp.interfaces.imports.readers.rows import (
     grouped,
     inside,
     line_of,
+    note_torn,
     since_1970,
     source_files,
 )
 
-MAX_GROUP = 1000  # metrics of one row
 MAX_SESSION = 100  # events of what `add_hparams` writes
 HPARAMS = "hparams"  # the plug-in of settings
 SCALARS = ("", "scalars")  # the plug-in that a tensor is of
@@ -34,10 +34,9 @@ HALF, BFLOAT16 = 19, 14
 LISTS = {1: "float_val", 2: "double_val", 3: "int_val", 9: "int64_val"}
 
 
-def read(path: Path | str, options: Options) -> list[FoundRun]:
+def read(root: Path, options: Options) -> list[FoundRun]:
     """One run for each folder that has scalars in its files, but those in which `add_hparams` keeps the settings of the
     run around them. Raises BadSource where none has."""
-    root = Path(path)
     files = source_files(root, lambda name: "tfevents" in name, "event file")
     folders: dict[str, EventRun] = {}
     for file in files:
@@ -102,14 +101,9 @@ class EventRun:
         """(number of the file, event). Raises BadSource."""
         for part, (path, name) in enumerate(self.files):
             with path.open("rb") as opened:
-                records = tf_records(opened, name, partial(self._torn, name))
+                records = tf_records(opened, name, partial(note_torn, name, self.notes))
                 for _, event in messages(Event, records, name, "no event of TensorBoard"):
                     yield part, event
-
-    def _torn(self, name: str) -> None:
-        note = f"{name} {TORN}"
-        if note not in self.notes:
-            self.notes.append(note)
 
 
 def _belong(group: Sequence[Row], each: Row) -> bool:

@@ -12,6 +12,7 @@ Field numbers are those of W&B's `wandb_internal.proto` and of TensorFlow's `eve
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any, BinaryIO
 
 import google_crc32c
@@ -73,13 +74,12 @@ def wandb_records(opened: BinaryIO, file: str, torn: Torn) -> Iterator[tuple[int
         if WANDB_HEADER.startswith(header):
             return torn()
         raise BadSource(file, 1, "This is no file of W&B: its header is another one.")
-    ordinal = 1
+    ordinal = 0
     try:
-        for data in _joined(opened, torn):
+        for ordinal, data in enumerate(_joined(opened, torn), start=1):
             yield ordinal, data
-            ordinal += 1
     except Damaged as error:
-        raise BadSource(file, ordinal, f"This record is damaged: {error}.") from None
+        raise BadSource(file, ordinal + 1, f"This record is damaged: {error}.") from None
 
 
 class Damaged(Exception):
@@ -141,8 +141,7 @@ def _is_zero(opened: BinaryIO) -> bool:
 
 def tf_records(opened: BinaryIO, file: str, torn: Torn) -> Iterator[tuple[int, bytes]]:
     """Records of TensorFlow's record files, of which TensorBoard's event files are some."""
-    ordinal = 1
-    while True:
+    for ordinal in count(1):
         header = opened.read(12)
         if not header:
             return
@@ -159,7 +158,6 @@ def tf_records(opened: BinaryIO, file: str, torn: Torn) -> Iterator[tuple[int, b
         if _masked(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
             raise BadSource(file, ordinal, "This record is damaged: its checksum does not match.")
         yield ordinal, data[:-4]
-        ordinal += 1
 
 
 def messages(

@@ -103,17 +103,13 @@ def _amounts_that_fall(
     """Totals never fall within a run, so that a column which does is the amount of each row."""
     sentences = []
     run = columns.index(found["run"]) if "run" in found else None
-    for role in COMPUTE:
-        if role not in found:
-            continue
-        position = columns.index(found[role])
+    for name in (found[role] for role in COMPUTE if role in found):
+        position = columns.index(name)
         if any(
             (run is None or one[run] == other[run]) and _falls(one[position], other[position])
             for one, other in zip(rows, rows[1:], strict=False)
         ):
-            sentences.append(
-                f"{found[role]} falls: if it is the amount of each row, say so; a total does not fall."
-            )
+            sentences.append(f"{name} falls: if it is the amount of each row, say so; a total does not fall.")
     return sentences
 
 

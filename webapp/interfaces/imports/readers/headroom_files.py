@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,15 +21,16 @@ from webapp.interfaces.imports.readers.building import (
 from webapp.interfaces.imports.readers.jsonl_files import objects
 from webapp.interfaces.imports.readers.rows import (
     COMPUTE,
+    MAX_RUNS,
     STATES,
     BadSource,
     FoundRun,
     Options,
     Row,
     broken_run,
-    files_below,
     grouped,
     inside,
+    source_files,
 )
 from webapp.interfaces.imports.readers.table import is_empty, number_of, text
 from webapp.interfaces.imports.readers.table_files import CsvTable, ParquetTable
@@ -38,7 +38,6 @@ from webapp.interfaces.imports.readers.table_files import CsvTable, ParquetTable
 ENDINGS = (".jsonl", ".csv", ".parquet")
 CURVE = ("compute", "stderr", "step", "attempt", *COMPUTE)  # of a curve, beside `reward` or `value`
 RUNS = ("id", "origin", "state", "config")  # some of those of a list of runs
-MAX_RUNS = 10_000
 WHOLE = re.compile(r"[0-9]{1,10}")
 LATER = "A later attempt went on from before these steps: what earlier ones had of them is left out."
 
@@ -73,14 +72,11 @@ def is_own(columns: Sequence[str]) -> bool:
     return any(set(own) <= set(columns) for own in (RECORD, CURVE, RUNS))
 
 
-def read(path: Path | str, options: Options) -> list[FoundRun]:
+def read(root: Path, options: Options) -> list[FoundRun]:
     """Each run of each file. Raises BadSource; in a folder a broken file keeps none of the others out."""
-    root = Path(path)
     if root.is_file():
         return File(root, root.name, "", options).runs(is_only=True)
-    files = files_below(root, lambda name: name.endswith(ENDINGS))
-    if not files:
-        raise BadSource(root.name, None, "There is no .jsonl, .csv or .parquet file in this folder.")
+    files = source_files(root, lambda name: name.endswith(ENDINGS), ".jsonl, .csv or .parquet file")
     found: list[FoundRun] = []
     for file in files:
         name = inside(root, file)
@@ -106,9 +102,7 @@ class File:
         spans = self._spans(self._builder(notes))
         if not spans:
             raise BadSource(self.name, None, "There are no rows.")
-        title = self.name.rpartition(".")[0]
-        if self.options.name and is_only:
-            title = self.options.name
+        title = self.options.name if self.options.name and is_only else self.name.rpartition(".")[0]
         return [self._run(run, span, run or title, [*notes]) for run, span in spans.items()]
 
     def _run(self, run: str, span: Span, title: str, notes: list[str]) -> FoundRun:
@@ -180,7 +174,7 @@ class File:
             yield Row(
                 line,
                 step,
-                _time(builder, line, said),
+                None if is_empty(said.get("time")) else builder.time(line, said["time"]),
                 _compute(builder, line, said),
                 builder.metrics(line, metrics),
             )
@@ -267,8 +261,3 @@ def _compute(builder: Builder, line: int, said: Mapping[str, Any]) -> dict[str, 
     if any(amount is not None and amount < 0 for amount in known.values()):
         raise bad("An amount of compute is below 0.")
     return {name: known.get(name) for name in COMPUTE}
-
-
-def _time(builder: Builder, line: int, said: Mapping[str, Any]) -> datetime | None:
-    value = said.get("time")
-    return None if is_empty(value) else builder.time(line, value)

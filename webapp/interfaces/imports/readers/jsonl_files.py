@@ -15,9 +15,8 @@ Position = tuple[int, int]  # byte and line, from which a file can be read on
 RowsOf = Callable[[Path, Builder], Iterator[Row]]
 
 
-def read(rows_of: RowsOf, is_verl: bool, path: Path | str, options: Options) -> list[FoundRun]:
+def read(rows_of: RowsOf, is_verl: bool, root: Path, options: Options) -> list[FoundRun]:
     """A run for each file. Raises BadSource."""
-    root = Path(path)
     files = source_files(root, lambda name: name.endswith(".jsonl"), ".jsonl file")
     return [_run(root, file, options, rows_of, len(files) == 1, is_verl) for file in files]
 
@@ -63,13 +62,7 @@ def objects(
     with path.open("rb") as opened:
         opened.seek(offset)
         lines = Lines(builder.file, opened, offset, line)
-        while True:
-            position = (lines.offset, lines.line)
-            text = next(lines, "")
-            if not text:
-                return
-            if not text.strip():
-                continue
+        for text in filter(str.strip, lines):
             try:
                 item = json.loads(text)
             except (ValueError, RecursionError):
@@ -81,7 +74,7 @@ def objects(
                 raise builder.bad(lines.line, "This line is no JSON object.")
             if "crc" in item and not _is_sealed(text.rstrip("\r\n")):
                 raise builder.bad(lines.line, "This record is damaged: its checksum does not match.")
-            yield lines.line, position, item
+            yield lines.line, lines.begin, item
 
 
 def _is_sealed(text: str) -> bool:

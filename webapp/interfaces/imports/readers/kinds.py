@@ -1,8 +1,7 @@
-"""The kinds of sources that can be imported: `read` finds the runs in one, `preview` shows how a table begins."""
+"""The kinds of sources that can be imported."""
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from webapp.interfaces.imports.readers import (
@@ -12,19 +11,18 @@ from webapp.interfaces.imports.readers import (
     mlflow_files,
     mlflow_server,
     neptune_files,
+    table,
     wandb_runs,
 )
 from webapp.interfaces.imports.readers.framing import WANDB_HEADER
-from webapp.interfaces.imports.readers.neptune_files import NEEDED
 from webapp.interfaces.imports.readers.rows import (
+    MAX_LINE,
     BadSource,
-    FoundRun,
     Options,
     Preview,
     SourceKind,
     files_below,
 )
-from webapp.interfaces.imports.readers.table import Table
 from webapp.interfaces.imports.readers.table_files import (
     HISTORY,
     CsvTable,
@@ -32,24 +30,21 @@ from webapp.interfaces.imports.readers.table_files import (
     csv_table,
     read_history,
 )
-from webapp.interfaces.imports.readers.table_files import preview as preview_table
-from webapp.interfaces.imports.readers.table_files import read as read_table
+
+
+def _tables(label: str, endings: tuple[str, ...], opened: Callable[[Path], table.Table]) -> SourceKind:
+    return SourceKind(
+        label,
+        "file",
+        endings,
+        lambda path, options: table.found_runs(opened(path), options),
+        lambda path, options: table.preview(opened(path), options),
+    )
+
 
 KINDS: dict[str, SourceKind] = {  # name, stable: part of addresses and of what is stored
-    "csv": SourceKind(
-        "CSV",
-        "file",
-        (".csv", ".tsv", ".txt"),
-        partial(read_table, csv_table),
-        partial(preview_table, csv_table),
-    ),
-    "parquet": SourceKind(
-        "Parquet",
-        "file",
-        (".parquet",),
-        partial(read_table, ParquetTable),
-        partial(preview_table, ParquetTable),
-    ),
+    "csv": _tables("CSV", (".csv", ".tsv", ".txt"), csv_table),
+    "parquet": _tables("Parquet", (".parquet",), ParquetTable),
     "wandb": SourceKind("W&B run folders", "folder", (".wandb",), wandb_runs.read),
     "wandb-history": SourceKind("W&B history export", "file", (".csv", ".parquet"), read_history),
     "mlflow": SourceKind(
@@ -64,15 +59,6 @@ KINDS: dict[str, SourceKind] = {  # name, stable: part of addresses and of what 
         "Headroom's journal or export", "file", headroom_files.ENDINGS, headroom_files.read
     ),
 }
-MAX_LINE = 4 * 1024 * 1024
-
-
-def read(kind: str, source: Path | str, options: Options) -> list[FoundRun]:
-    """The runs in `source`: a file, an unpacked folder (see `archives.unpacked`), or the address of a server.
-
-    Raises BadSource for what is not of this kind, KeyError for a kind that is none.
-    """
-    return KINDS[kind].read(source, options)
 
 
 def preview(kind: str, path: Path, options: Options) -> Preview:
@@ -131,12 +117,12 @@ def _of_object(line: bytes) -> str | None:
     return "prime-rl" if "time" in item else None
 
 
-def _of_columns(table: Callable[[Path], Table], path: Path, otherwise: str) -> str | None:
+def _of_columns(opened: Callable[[Path], table.Table], path: Path, otherwise: str) -> str | None:
     try:
-        columns = table(path).columns
+        columns = opened(path).columns
     except BadSource:
         return None
-    if set(NEEDED) <= set(columns) and otherwise == "parquet":
+    if set(neptune_files.NEEDED) <= set(columns) and otherwise == "parquet":
         return "neptune"
     if headroom_files.is_own(columns):
         return "headroom"

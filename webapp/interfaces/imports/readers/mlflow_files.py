@@ -16,18 +16,18 @@ from urllib.parse import quote
 import yaml
 
 from headroom.adapters import naming
-from headroom.adapters.naming import model_of, seed_of, verl_devices
 from training.plain_yaml import LOADER
 from webapp.interfaces.imports.readers.building import (
     ANY_STEP,
     Builder,
     Dialect,
-    Rename,
     check_name,
     finite,
     only_pass_rates,
 )
 from webapp.interfaces.imports.readers.rows import (
+    MAX_GROUP,
+    MAX_RUNS,
     BadSource,
     FoundRun,
     Options,
@@ -39,11 +39,9 @@ from webapp.interfaces.imports.readers.rows import (
     plain_value,
     since_1970,
 )
-from webapp.interfaces.tracking.translate import DESCRIPTION, NO_WORDS, TRANSFORMERS, said_by
+from webapp.interfaces.tracking.translate import DESCRIPTION, MLFLOW_ENDS, NO_WORDS, TRANSFORMERS, said_by
 
-STATES = {"FINISHED": "succeeded", "FAILED": "failed", "KILLED": "cancelled"}
 MAX_METRICS = 10_000
-MAX_GROUP = 1000  # metrics of one row
 
 
 class Point(NamedTuple):
@@ -83,17 +81,11 @@ class MlflowRun:
             rows=lambda: self._rows(options, config),
             config={name: words for name, words in told.items() if words} | config,
             task=self.experiment,
-            model=model_of(config),
-            seed=seed_of(config),
-            state=STATES.get(self.status),
+            model=naming.model_of(config),
+            seed=naming.seed_of(config),
+            state=MLFLOW_ENDS.get(self.status),
             notes=self.notes,
         )
-
-    @property
-    def _rename(self) -> Rename:
-        """transformers says by its params that names without a group are its own."""
-        is_transformers = said_by(self.params, {}).trainer == TRANSFORMERS
-        return naming.name_of_transformers if is_transformers else naming.of_tracker
 
     def _rows(self, options: Options, config: Mapping[str, Any]) -> Iterator[Row]:
         """One for all that was logged at a moment, in the order of time; line: the how many-th."""
@@ -101,13 +93,15 @@ class MlflowRun:
             raise BadSource(self.place, None, f"There are more than {MAX_METRICS:,} metrics.")
         for name in self.metric_names:
             check_name(self.place, None, name)
+        is_transformers = said_by(self.params, {}).trainer == TRANSFORMERS
         builder = Builder(
             self.place,
             options,
             self.notes,
             Dialect(
-                rename=self._rename,
-                devices=verl_devices(config),
+                # transformers says by its params that names without a group are its own
+                rename=naming.name_of_transformers if is_transformers else naming.of_tracker,
+                devices=naming.verl_devices(config),
                 pass_rates=only_pass_rates(self.metric_names),
                 steps=ANY_STEP,
             ),
@@ -137,10 +131,9 @@ MAX_LINE = 4096
 TORN = "The last line of a metric is not whole, as after a crash, and left out."
 
 
-def read(path: Path | str, options: Options) -> list[FoundRun]:
+def read(root: Path, options: Options) -> list[FoundRun]:
     """Every run that is not deleted, in the experiments below a folder that `options` name, or in all; or in the only
     database there is. Raises BadSource where there is none."""
-    root = Path(path)
     if root.is_file():
         return read_database(root, options)
     metas = files_below(root, lambda name: name == META, without=NOT_RUNS)
@@ -257,7 +250,6 @@ def _lines(path: Path, file: str) -> Iterator[bytes]:
 
 HEADER = b"SQLite format 3\0"
 TABLES = ("experiments", "runs", "metrics", "params", "tags")
-MAX_RUNS = 10_000
 MAX_TEXT = 1024 * 1024  # bytes of one text
 NO_ROOM = ("SQLITE_IOERR_WRITE", "SQLITE_FULL")
 INFINITE = 1.7976931348623157e308  # how MLflow stores what is infinite

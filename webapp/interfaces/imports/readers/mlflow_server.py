@@ -5,29 +5,26 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from webapp.base import outbound
 from webapp.interfaces.imports.readers.mlflow_files import MlflowRun, Point
-from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options
+from webapp.interfaces.imports.readers.rows import MAX_RUNS, BadSource, FoundRun, Options
 
 API = "/api/2.0/mlflow/"
 TIMEOUT_S = 60.0
 TURN_S = 600.0  # of all calls of one reading: while it lasts no other import goes on
 MAX_ANSWER = 64 * 1024 * 1024
 CLIENT = outbound.Client(max_bytes=MAX_ANSWER)
-MAX_RUNS = 10_000
 MAX_PAGES = 100_000
 EXPERIMENTS_A_PAGE, RUNS_A_PAGE, EXPERIMENTS_A_SEARCH = 1000, 200, 50
 POINTS_HELD = 200_000  # of all histories of one run together
-WORDS = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
 
-def read(address: Path | str, options: Options, client: outbound.Client = CLIENT) -> list[FoundRun]:
+def read(address: str, options: Options, client: outbound.Client = CLIENT) -> list[FoundRun]:
     """Every active run of the experiments that `options` name, or of all. Raises BadSource."""
-    server = Server(str(address).rstrip("/"), options, client)
+    server = Server(address.rstrip("/"), options, client)
     experiments = server.experiments()
     missing = set(options.experiments) - set(experiments.values())
     if missing:
@@ -44,23 +41,24 @@ class Server:
 
     def experiments(self) -> dict[str, str]:
         """Id -> name of those that are asked for."""
-        wanted = set(self.options.experiments)
-        found = {}
-        for one in self._all(
-            "POST", "experiments/search", "experiments", {"max_results": EXPERIMENTS_A_PAGE}
-        ):
-            name = str(one.get("name", ""))
-            if not wanted or name in wanted:
-                found[str(one.get("experiment_id"))] = name
-        return found
+        body = {"max_results": EXPERIMENTS_A_PAGE}
+        named = {
+            str(one.get("experiment_id")): str(one.get("name", ""))
+            for one in self._all("POST", "experiments/search", "experiments", body)
+        }
+        wanted = self.options.experiments or named.values()
+        return {key: name for key, name in named.items() if name in wanted}
 
     def runs(self, experiments: Mapping[str, str]) -> list[MlflowRun]:
         """Raises BadSource."""
         found: list[MlflowRun] = []
         ids = list(experiments)
         for first in range(0, len(ids), EXPERIMENTS_A_SEARCH):
-            some = ids[first : first + EXPERIMENTS_A_SEARCH]
-            body = {"experiment_ids": some, "max_results": RUNS_A_PAGE, "run_view_type": "ACTIVE_ONLY"}
+            body = {
+                "experiment_ids": ids[first : first + EXPERIMENTS_A_SEARCH],
+                "max_results": RUNS_A_PAGE,
+                "run_view_type": "ACTIVE_ONLY",
+            }
             for one in self._all("POST", "runs/search", "runs", body):
                 if len(found) == MAX_RUNS:
                     raise BadSource(
@@ -94,9 +92,8 @@ class Server:
     def _history(self, run_id: str, name: str, page: int) -> Iterator[Point]:
         query = {"run_id": run_id, "metric_key": name, "max_results": page}
         for one in self._all("GET", "metrics/get-history", "metrics", query):
-            value = one.get("value")
             try:
-                number = float(WORDS.get(value, value) if isinstance(value, str) else value)  # type: ignore[arg-type]
+                number = float(one.get("value"))  # type: ignore[arg-type]  # protobuf's JSON has "NaN", "Infinity"
                 yield Point(int(one.get("timestamp") or 0), int(one.get("step") or 0), name, number)
             except (TypeError, ValueError, OverflowError):
                 reason = f"The history of {name} of run {run_id} has a point that is none."
@@ -122,10 +119,8 @@ class Server:
     def _ask(self, method: str, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         if time.monotonic() >= self.until:
             raise BadSource(self.address, None, "The server answers too slowly.")
-        url = f"{self.address}{API}{path}"
+        url = f"{self.address}{API}{path}" + (f"?{urlencode(asked)}" if method == "GET" else "")
         send = {"json": asked} if method == "POST" else {}
-        if method == "GET":
-            url = f"{url}?{urlencode(asked)}"
         try:
             answer = self.client.request(method, url, headers=self._headers(), timeout_s=TIMEOUT_S, **send)
         except (outbound.Refused, outbound.Failed) as error:

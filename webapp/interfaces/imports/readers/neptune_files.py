@@ -17,6 +17,7 @@ from webapp.interfaces.imports.readers.building import (
 )
 from webapp.interfaces.imports.readers.rows import (
     COMPUTE,
+    MAX_RUNS,
     BadSource,
     FoundRun,
     Options,
@@ -35,16 +36,14 @@ NEEDED = ("run_id", "attribute_path", "attribute_type", "step", "timestamp", "fl
 COLUMNS = ("project_id", *NEEDED, *sorted(set(VALUES.values()) - {"float_value"}))
 SERIES = "float_series"
 NAMES = ("sys/name", "sys/custom_run_id")
-MAX_RUNS = 10_000
 MAX_CONFIG = 10_000  # parameters
 MAX_TEXT = 10_000  # characters of one
 MAX_COMPUTE_STEPS = 1_000_000
 Cells = Mapping[str, Any]
 
 
-def read(path: Path | str, options: Options) -> list[FoundRun]:
+def read(root: Path, options: Options) -> list[FoundRun]:
     """Every run of an export. Raises BadSource."""
-    root = Path(path)
     files = source_files(root, lambda name: name.endswith(".parquet"), ".parquet file")
     runs: dict[tuple[str, str], NeptuneRun] = {}
     for file in sorted(files, key=_by_number):
@@ -155,9 +154,8 @@ class NeptuneRun:
         for number_of_part, part in enumerate(self.parts):
             builder.file = part[1]
             for line, cells in _rows_of(part):
-                if (cells["run_id"], cells.get("project_id") or "") != (self.run_id, self.project):
-                    continue
-                if cells["attribute_type"] == SERIES:
+                is_own = (cells["run_id"], cells.get("project_id") or "") == (self.run_id, self.project)
+                if is_own and cells["attribute_type"] == SERIES:
                     step = builder.step(line, cells["step"])
                     time = cells["timestamp"]
                     compute = dict(used.get(step) or dict.fromkeys(COMPUTE))

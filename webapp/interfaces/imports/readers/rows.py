@@ -16,7 +16,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, field_validator
 
-MAX_NAME_LENGTH = 250
+MAX_RUNS = 10_000  # of a source
+MAX_GROUP = 1000  # metrics of one row, put together out of what is logged one by one
 MAX_NAMES = 2000
 BATCH_ROWS, BATCH_VALUES = 1000, 50_000
 COMPUTE = ("device_hours", "flops", "tokens")
@@ -176,14 +177,15 @@ class Preview(BaseModel):
 class SourceKind:
     """A kind of source. takes: "file", "folder" (uploaded as an archive) or "address".
 
-    read(source, options) finds the runs; preview (tables only) shows the beginning. in_place: it is read by the process
-    that asks; else by a child with limits (`webapp.interfaces.imports.apart`), as whatever people upload.
+    read(source, options) finds the runs in a file, an unpacked folder (see `archives.unpack`) or at an address, and
+    raises BadSource for what is not of this kind; preview (tables only) shows the beginning. in_place: it is read by
+    the process that asks; else by a child with limits (`webapp.interfaces.imports.apart`), as whatever people upload.
     """
 
     label: str
     takes: str
     endings: tuple[str, ...]
-    read: Callable[[Path | str, Options], list[FoundRun]]
+    read: Callable[[Any, Options], list[FoundRun]]
     preview: Callable[[Path, Options], Preview] | None = None
     in_place: bool = False
 
@@ -192,6 +194,12 @@ Item = TypeVar("Item")
 PART = 2**32  # rows of the second file of a run count on from here, of the third from twice as many
 TORN = "ends in the middle of a record, as after a crash; what is whole was read."
 MAX_LINE = 4 * 1024 * 1024
+
+
+def note_torn(file: str, notes: list[str]) -> None:
+    """Say it of the run, once."""
+    if (note := f"{file} {TORN}") not in notes:
+        notes.append(note)
 
 
 def files_below(folder: Path, is_wanted: Callable[[str], bool], without: tuple[str, ...] = ()) -> list[Path]:
@@ -282,8 +290,8 @@ def grouped(items: Iterator[Item], belong: Callable[[list[Item], Item], bool]) -
 
 
 class Lines:
-    """Iterates over lines as text, with their ends. `line`: how many were read; `offset`: bytes of them. Raises
-    BadSource for one that is too long or not UTF-8."""
+    """Iterates over lines as text, with their ends. `line`: how many were read; `offset`: bytes of them; `begin`: both
+    before the newest one. Raises BadSource for one that is too long or not UTF-8."""
 
     def __init__(self, file: str, opened: BinaryIO, offset: int = 0, line: int = 0) -> None:
         self._file, self._opened = file, opened
@@ -293,6 +301,7 @@ class Lines:
         return self
 
     def __next__(self) -> str:
+        self.begin = (self.offset, self.line)
         raw = self._opened.readline(MAX_LINE + 1)
         if not raw:
             raise StopIteration
@@ -301,7 +310,9 @@ class Lines:
         if len(raw) > MAX_LINE:
             raise BadSource(self._file, self.line, f"This line is longer than {MAX_LINE:,} bytes.")
         if self.line == 1:
-            raw = self._without_mark(raw)
+            if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise BadSource(self._file, 1, "The file is UTF-16; save it as UTF-8.")
+            raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
             text = raw.decode()
         except UnicodeDecodeError:
@@ -309,8 +320,3 @@ class Lines:
         if "\0" in text:
             raise BadSource(self._file, self.line, "This line has a null byte: this is no text.")
         return text
-
-    def _without_mark(self, raw: bytes) -> bytes:
-        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise BadSource(self._file, 1, "The file is UTF-16; save it as UTF-8.")
-        return raw.removeprefix(codecs.BOM_UTF8)

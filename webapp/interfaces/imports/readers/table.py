@@ -11,20 +11,26 @@ from itertools import groupby, islice
 from math import isfinite
 from typing import Any, Final, Protocol
 
-from headroom.adapters import naming
 from webapp.interfaces.imports.readers.building import (
     PASS_RATE,
     Builder,
     Dialect,
     K,
-    Rename,
     check_name,
     number,
     only_pass_rates,
     shown,
 )
-from webapp.interfaces.imports.readers.guessing import Guess, guess, without_sign
-from webapp.interfaces.imports.readers.rows import COMPUTE, BadSource, FoundRun, Options, Preview, Row
+from webapp.interfaces.imports.readers.guessing import guess, without_sign
+from webapp.interfaces.imports.readers.rows import (
+    COMPUTE,
+    MAX_RUNS,
+    BadSource,
+    FoundRun,
+    Options,
+    Preview,
+    Row,
+)
 
 EMPTY = frozenset({"", "na", "n/a", "null", "none", "-"})
 WORDS = {"true": 1.0, "false": 0.0}
@@ -104,8 +110,7 @@ class Numbers:
         return True
 
 
-MAX_RUNS = 10_000
-MAX_GROUP = 10_000  # rows of one step that are looked at together
+MAX_TOGETHER = 10_000  # rows of one step that are looked at together
 PREVIEW_ROWS = 20
 METRIC_ROLES = ("device_hours", "flops", "tokens", "pass_rate", "pass_rate_stderr")  # in a long table
 
@@ -143,7 +148,6 @@ def found_runs(
     table: Table,
     options: Options,
     *,
-    rename: Rename = naming.of_tracker,
     carry_step: bool = False,
     hidden: Collection[str] = (),
 ) -> list[FoundRun]:
@@ -161,7 +165,6 @@ def found_runs(
     for run, span in spans.items():
         notes = list(table.notes)
         dialect = Dialect(
-            rename=rename,
             pass_rates=span.pass_rates if layout.is_long else None,
             from_first_step=not layout.roles.keys() & set(COMPUTE),
         )
@@ -174,7 +177,7 @@ def found_runs(
 
 def _guessed(table: Table) -> Mapping[str, str]:
     rows = tuple(tuple(text(cell) for cell in cells) for _, _, cells in islice(table.rows(), PREVIEW_ROWS))
-    found: Guess = guess(table.columns, rows, {})
+    found = guess(table.columns, rows, {})
     if found.unclear:
         raise BadSource(table.file, None, f"Say which column is what. {found.unclear[0]}")
     return found.columns
@@ -276,7 +279,7 @@ class _Reader:
         """One row for each line; what they say of compute is looked at together for each step."""
         steps = ((line, self._step_of(line, cells), cells) for line, cells in own)
         for step, group in groupby(steps, key=lambda each: each[1]):
-            while part := list(islice(group, MAX_GROUP)):
+            while part := list(islice(group, MAX_TOGETHER)):
                 yield from self._of_step(step, [(line, cells) for line, _, cells in part])
 
     def _of_step(self, step: int, part: list[tuple[int, Sequence[Any]]]) -> Iterator[Row]:
@@ -353,12 +356,8 @@ class _Reader:
         elapsed = self._amount(line, "elapsed", cells)
         if not self._layout.roles.keys() & set(COMPUTE):
             return self._builder.compute(line, step, time, values, elapsed)
-        totals: dict[str, float | None] = {}
-        added: dict[str, float | None] = {}
-        for role in COMPUTE:
-            if role in self._layout.roles:
-                amount = self._amount(line, role, cells)
-                (added if role in self._builder.options.per_row else totals)[role] = amount
+        totals = {role: self._amount(line, role, cells) for role in COMPUTE if role in self._layout.roles}
+        added = {role: totals.pop(role) for role in self._builder.options.per_row if role in totals}
         return self._builder.totals(line, step, time, elapsed, totals, added)
 
     def _pass_rate(self, line: int, cells: Sequence[Any]) -> dict[str, float | None]:

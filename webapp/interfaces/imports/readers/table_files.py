@@ -7,7 +7,7 @@ Parquet files, one batch of rows at a time.
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from webapp.interfaces.imports.readers import table
 from webapp.interfaces.imports.readers.building import shown
-from webapp.interfaces.imports.readers.rows import MAX_LINE, BadSource, FoundRun, Lines, Options, Preview
-from webapp.interfaces.imports.readers.table import Table
-from webapp.interfaces.imports.readers.wandb_runs import GLOBAL_STEP
+from webapp.interfaces.imports.readers.rows import MAX_LINE, BadSource, FoundRun, Lines, Options
+from webapp.interfaces.imports.readers.table import Table, found_runs
+from webapp.interfaces.tracking.translate import GLOBAL_STEP
 
 HISTORY = ("_step", "_timestamp", "_runtime")  # of W&B's
 SAMPLED = "run.history() gives a sample unless it is asked for more; scan_history() gives every row."
@@ -29,33 +28,19 @@ MAX_ROW_LINES = 10_000  # a cell in quotes may have several
 csv.field_size_limit(MAX_LINE)
 
 
-def read(opened: Callable[[Path], Table], path: Path | str, options: Options) -> list[FoundRun]:
-    return table.found_runs(opened(Path(path)), options)
-
-
-def preview(opened: Callable[[Path], Table], path: Path, options: Options) -> Preview:
-    return table.preview(opened(path), options)
-
-
 def csv_table(path: Path) -> Table:
     """Also of a chart of W&B."""
     found = CsvTable(path)
     return ChartTable(found) if is_chart(found.columns) else found
 
 
-def table_of(path: Path) -> Table:
-    """By the first bytes. Raises BadSource."""
-    with path.open("rb") as opened:
-        is_parquet = opened.read(4) == b"PAR1"
-    return ParquetTable(path) if is_parquet else CsvTable(path)
-
-
-def read_history(path: Path | str, options: Options) -> list[FoundRun]:
+def read_history(path: Path, options: Options) -> list[FoundRun]:
     """What W&B gives out of a run's history: `run.history()` or `run.scan_history()` as CSV or Parquet.
 
     Raises BadSource where it is none, and where options name no column that it has.
     """
-    source = table_of(Path(path))
+    with path.open("rb") as opened:
+        source: Table = ParquetTable(path) if opened.read(4) == b"PAR1" else CsvTable(path)
     missing = [name for name in HISTORY if name not in source.columns]
     if missing:
         raise BadSource(source.file, None, f"This is no history of W&B: it has no column {missing[0]}.")
@@ -65,7 +50,7 @@ def read_history(path: Path | str, options: Options) -> list[FoundRun]:
     named = {"run": run} if run else {}
     options = options.model_copy(update={"columns": {**own, **named, **options.columns}})
     source.notes.append(SAMPLED)
-    return table.found_runs(source, options, carry_step=has_global_step, hidden=HISTORY)
+    return found_runs(source, options, carry_step=has_global_step, hidden=HISTORY)
 
 
 class CsvTable:
@@ -75,12 +60,12 @@ class CsvTable:
         self.path, self.file = path, path.name
         self.notes: list[str] = []
         with path.open("rb") as opened:
-            lines = Lines(self.file, opened)
-            header = next(lines, "")
-            self.separator = max(SEPARATORS, key=lambda each: _count_outside_quotes(header, each))
+            header = next(Lines(self.file, opened), "")
+            unquoted = "".join(header.split('"')[::2])
+            self.separator = max(SEPARATORS, key=unquoted.count)
             opened.seek(0)
             lines = Lines(self.file, opened)
-            names = next(self._parsed(lines), [])
+            _, names = next(self._parsed(lines), (None, []))
             self._start = (lines.offset, lines.line)
         self.columns = self._checked([name.strip() for name in names])
 
@@ -101,44 +86,31 @@ class CsvTable:
         offset, line = position or self._start
         with self.path.open("rb") as opened:
             opened.seek(offset)
-            lines = Lines(self.file, opened, offset, line)
-            parsed = self._parsed(lines)
-            while True:
-                position = (lines.offset, lines.line)
-                cells = next(parsed, None)
-                if cells is None:
-                    return
-                if not cells:  # an empty line
-                    continue
-                if len(cells) != len(self.columns):
+            for position, cells in self._parsed(Lines(self.file, opened, offset, line)):
+                first = position[1] + 1
+                if cells and len(cells) != len(self.columns):
                     reason = f"This row has {len(cells)} cells; there are {len(self.columns)} columns."
-                    raise BadSource(self.file, position[1] + 1, reason)
-                yield position[1] + 1, position, cells
+                    raise BadSource(self.file, first, reason)
+                if cells:  # else the line is empty
+                    yield first, position, cells
 
-    def _parsed(self, lines: Lines) -> Iterator[list[str]]:
-        begin = lines.offset
+    def _parsed(self, lines: Lines) -> Iterator[tuple[tuple[int, int], list[str]]]:
+        """(position, cells) of each row. Raises BadSource."""
+        begin, before = lines.offset, lines.line
 
         def of_row() -> Iterator[str]:
             for line in lines:
-                if lines.offset - begin > MAX_LINE or lines.line - first >= MAX_ROW_LINES:
+                if lines.offset - begin > MAX_LINE or lines.line - before > MAX_ROW_LINES:
                     reason = f"This row is longer than {MAX_LINE:,} bytes or {MAX_ROW_LINES:,} lines."
-                    raise BadSource(self.file, first, reason)
+                    raise BadSource(self.file, before + 1, reason)
                 yield line
 
-        reader = csv.reader(of_row(), delimiter=self.separator, strict=True)
-        while True:
-            first, begin = lines.line + 1, lines.offset
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise BadSource(self.file, first, f"This is no row of a CSV file: {error}.") from None
-            yield cells
-
-
-def _count_outside_quotes(header: str, separator: str) -> int:
-    return sum(part.count(separator) for part in header.split('"')[::2])
+        try:
+            for cells in csv.reader(of_row(), delimiter=self.separator, strict=True):
+                yield (begin, before), cells
+                begin, before = lines.offset, lines.line
+        except csv.Error as error:
+            raise BadSource(self.file, before + 1, f"This is no row of a CSV file: {error}.") from None
 
 
 SEPARATOR = " - "  # the last one: names of runs may have it

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +12,24 @@ from headroom.adapters.naming import model_of, seed_of, verl_devices
 from webapp.interfaces.imports.readers.building import Builder, Dialect, numbers
 from webapp.interfaces.imports.readers.framing import WandbRecord, messages, wandb_records
 from webapp.interfaces.imports.readers.rows import (
-    TORN,
     BadSource,
     FoundRun,
     Options,
     Row,
     inside,
     line_of,
+    note_torn,
     since_1970,
     source_files,
 )
+from webapp.interfaces.tracking.translate import GLOBAL_STEP
 
-GLOBAL_STEP = "train/global_step"  # of transformers, which logs without a step of its own
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 NO_END = "The file does not say how the run ended: it goes on, or it was killed."
 
 
-def read(path: Path | str, options: Options) -> list[FoundRun]:
+def read(root: Path, options: Options) -> list[FoundRun]:
     """One run for each id, in as many files as it was resumed in. Raises BadSource where there is none."""
-    root = Path(path)
     files = source_files(root, lambda name: name.endswith(".wandb"), "run-*.wandb")
     runs: dict[str, WandbRun] = {}
     for file in files:
@@ -56,8 +56,8 @@ class Seen:
     config: dict[str, Any] = field(default_factory=dict)
     exit_code: int | None = None
     has_global_step: bool = False
-    is_torn: bool = False
     is_damaged: bool = False
+    notes: list[str] = field(default_factory=list)
 
     def look(self) -> None:
         """Read it once; damage is said where the rows are read."""
@@ -69,13 +69,9 @@ class Seen:
 
     def records(self) -> Iterator[tuple[int, Any]]:
         """Raises BadSource."""
-        self.is_torn = False
         with self.path.open("rb") as opened:
-            records = wandb_records(opened, self.name, self._torn)
+            records = wandb_records(opened, self.name, partial(note_torn, self.name, self.notes))
             yield from messages(WandbRecord, records, self.name, "none of W&B's")
-
-    def _torn(self) -> None:
-        self.is_torn = True
 
     def _note(self, record: Any) -> None:
         kind = record.WhichOneof("one")
@@ -113,7 +109,7 @@ class WandbRun:
         state = None if last.exit_code is None else "succeeded" if last.exit_code == 0 else "failed"
         if state is None:
             self.notes.append(NO_END)
-        self.notes += [f"{part.name} {TORN}" for part in self.parts if part.is_torn]
+        self.notes += [note for part in self.parts for note in part.notes]
         return FoundRun(
             key=key,
             name=last.display_name or self.options.name or key,

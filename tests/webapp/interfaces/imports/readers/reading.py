@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from webapp.interfaces.imports.readers.kinds import read
+from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import BadSource, FoundRun, Options, Row
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
@@ -17,6 +17,10 @@ def written(folder: Path, name: str, text: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
+
+
+def read(kind: str, source: Path | str, options: Options) -> list[FoundRun]:
+    return KINDS[kind].read(source, options)
 
 
 def runs_of(kind: str, path: Path, **options: Any) -> dict[str, FoundRun]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp.interfaces.imports.readers.archives import unpacked
+from webapp.interfaces.imports.readers.archives import unpack
 from webapp.interfaces.imports.readers.rows import BadSource
 
 
@@ -35,6 +35,11 @@ def tar_of(path: Path, files: dict[str, bytes], kind: bytes = tarfile.REGTYPE) -
 def make(request: pytest.FixtureRequest, tmp_path: Path):
     of = zip_of if request.param.endswith(".zip") else tar_of
     return lambda files: of(tmp_path / request.param, files)
+
+
+def unpacked(archive: Path, into: Path, max_bytes: int = 20 * 1024**3, **limits: int) -> Path:
+    unpack(archive, into, max_bytes=max_bytes, **limits)
+    return into
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

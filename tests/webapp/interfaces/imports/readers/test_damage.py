@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.webapp.interfaces.imports.readers.reading import SAMPLES
-from webapp.interfaces.imports.readers.kinds import read
+from tests.webapp.interfaces.imports.readers.reading import SAMPLES, read
 from webapp.interfaces.imports.readers.rows import BadSource, Options, Row
 
 FILES = {

@@ -19,12 +19,13 @@ from tests.webapp.interfaces.imports.readers.reading import (
     SAMPLES,
     broken,
     ours,
+    read,
     rows_of,
     runs_of,
     written,
 )
 from webapp.interfaces.imports.readers import mlflow_server
-from webapp.interfaces.imports.readers.kinds import guess_kind, read
+from webapp.interfaces.imports.readers.kinds import guess_kind
 from webapp.interfaces.imports.readers.rows import BadSource, Options, ServerOptions
 
 ANSWERS = json.loads((SAMPLES / "mlflow_server.json").read_text())
