@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection, transaction
-from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -42,13 +42,12 @@ class Claim:
 
     def keep(self, **fields: Any) -> None:
         """Say that the worker lives, and what changed. Raises Superseded."""
-        if not self._held().update(claimed_until=timezone.now() + CLAIM, **fields):
+        if not self._held().update(**{"claimed_until": timezone.now() + CLAIM} | fields):
             raise Superseded
 
     def release(self, **fields: Any) -> None:
         """It goes on at its next turn, or (`fields`) has ended. Raises Superseded."""
-        if not self._held().update(claimed_until=None, claim="", **fields):
-            raise Superseded
+        self.keep(claimed_until=None, claim="", **fields)
 
     def _held(self) -> QuerySet[Import]:
         return Import.objects.filter(pk=self.source.pk, claim=self.token, state=State.READING)
@@ -72,11 +71,6 @@ class Claim:
             except Error as error:  # the next beat may go through; else another worker takes over
                 log.warning("import %s: %s", self.source.pk, error)
         connection.close()
-
-
-def is_waiting(now: datetime) -> Q:
-    """Open imports that no living worker reads."""
-    return Q(state__in=OPEN) & is_free(now)
 
 
 @transaction.atomic
@@ -105,9 +99,9 @@ def waiting() -> int:
 
 
 def _waiting(now: datetime) -> QuerySet[Import]:
-    """None where as many are read as may be."""
+    """Open imports that no living worker reads; none where as many are read as may be."""
     being_read = Import.objects.filter(state=State.READING, claimed_until__gte=now).count()
-    waiting = Import.objects.filter(is_waiting(now))
+    waiting = Import.objects.filter(is_free(now), state__in=OPEN)
     return waiting if being_read < settings.IMPORTS_AT_ONCE else waiting.none()
 
 

@@ -21,12 +21,12 @@ from training.study.file import StudyFile
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.models import Attempt, Record, Run, Series, State, submission_id_of
+from webapp.record.runs.selectors import is_pass_rate
 from webapp.science.studies.axes import NAMED_AXES, stated_size
 from webapp.science.studies.models import Arm, Study, StudyKind, StudyRun
 
 ATTEMPT = 1
 MOST_DIAGNOSTICS = 18  # points of a metric that is no evaluation
-PASS_RATE_NAME = "pass_rate"  # the end of what is fitted: `webapp.record.runs.selectors`
 MESSAGE = "from the corpus that came with Headroom"
 COPY_POINTS = """
 COPY runs_point (series_id, attempt, seq, step, "time", device_hours, flops, tokens, value, stderr)
@@ -161,15 +161,10 @@ def _store_points(runs: Sequence[CorpusRun], rows: dict[str, Run], points: dict[
 
 def _placed(points: Points) -> np.ndarray:
     """The record [n] that each point came in: it has one step, moment and compute."""
-    columns = (
-        points.step,
-        points.seconds,
-        *(np.nan_to_num(getattr(points, axis), nan=-1.0) for axis in AXES),
-    )
-    differs = np.zeros(max(len(points.step) - 1, 0), bool)
-    for column in columns:
-        differs |= column[1:] != column[:-1]
-    return np.r_[0, np.cumsum(differs)] if len(points.step) else np.zeros(0, int)
+    amounts = (np.nan_to_num(getattr(points, axis), nan=-1.0) for axis in AXES)
+    rows = np.column_stack([points.step, points.seconds, *amounts])
+    differs = (rows[1:] != rows[:-1]).any(axis=1)
+    return np.r_[0, np.cumsum(differs)] if len(rows) else np.zeros(0, int)
 
 
 def _csv(run: CorpusRun, points: Points, placed: np.ndarray, ids: dict[tuple[str, str], int]) -> bytes:
@@ -209,7 +204,7 @@ def _kept(points: Points) -> np.ndarray:
     for number, metric in enumerate(names):
         places = np.flatnonzero(which == number)
         most = len(places) if metric.startswith("eval/") else MOST_DIAGNOSTICS
-        if not metric.endswith(PASS_RATE_NAME) and np.ptp(points.value[places]) == 0:
+        if not is_pass_rate(metric) and np.ptp(points.value[places]) == 0:
             most = 2
         if len(places) > most:
             places = places[np.linspace(0, len(places) - 1, most).round().astype(int)]
@@ -220,16 +215,14 @@ def _kept(points: Points) -> np.ndarray:
 def _newest_record(run: CorpusRun, points: Points, placed: np.ndarray) -> Record:
     """Lists read the compute spent from it."""
     last = np.flatnonzero(placed == placed[-1])
-    spent = {axis: _values(getattr(points, axis)[last[-1:]])[0] for axis in AXES}
-    values = dict(zip(points.metric[last].tolist(), _values(points.value[last]), strict=True))
     return Record(
         run_id=run.id,
         attempt=ATTEMPT,
         seq=int(placed[-1]),
         step=int(points.step[-1]),
         time=datetime.fromisoformat(run.began) + timedelta(seconds=float(points.seconds[-1])),
-        compute=spent,
-        metrics=values,
+        compute={axis: _values(getattr(points, axis)[last[-1:]])[0] for axis in AXES},
+        metrics=dict(zip(points.metric[last].tolist(), _values(points.value[last]), strict=True)),
     )
 
 

@@ -19,7 +19,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from training.study import corpus
-from training.study.corpus import Corpus, CorpusError
 from training.study.file import Study as PlannedStudy
 from training.study.file import StudyFileError, load_study
 from training.study.findings import finding
@@ -66,7 +65,7 @@ def publish_findings(project: Project, folder: Path) -> None:
     publish_unsigned(project=project, title=TITLE, text="\n\n".join([INTRODUCTION, *parts]), author=AUTHOR)
 
 
-def _part(project: Project, found: Corpus, asked: PlannedStudy) -> str:
+def _part(project: Project, found: corpus.Corpus, asked: PlannedStudy) -> str:
     study = Study.objects.filter(project=project, name__startswith=f"{asked.name}: ").first()
     chart = _chart(study, asked) if study else ""
     return f"## {asked.name.replace('-', ' ').capitalize()}\n\n{finding(found, asked).markdown(chart)}"
@@ -76,13 +75,15 @@ def _chart(study: Study, asked: PlannedStudy) -> str:
     """A block with all recipes of the study over its axis."""
     revisions = [arm.revision for arm in study.arms.select_related("revision__recipe")]
     names = dict.fromkeys(f"{each.recipe.slug}@{each.number}" for each in revisions if each)
-    shown = {
-        "chart": "compare",
-        "recipes": ", ".join(names),
-        "by": "recipe",
-        "x": X[asked.axis],
-    }  # seeds as one curve
-    return text_of(shown | {"caption": asked.question})
+    return text_of(
+        {
+            "chart": "compare",
+            "recipes": ", ".join(names),
+            "by": "recipe",  # seeds as one curve
+            "x": X[asked.axis],
+            "caption": asked.question,
+        }
+    )
 
 
 SLUG, NAME, NONE = "example", "Example: the paper in miniature", "none"
@@ -125,7 +126,7 @@ def bring_example(seconds: float = math.inf) -> bool:
                 publish_findings(project, folder)
             except ServiceError:  # without its report the project is worth having, too
                 log.exception("the example project has no report")
-        except (CorpusError, StudyFileError, DataError, IntegrityError, LookupError) as error:
+        except (corpus.CorpusError, StudyFileError, DataError, IntegrityError, LookupError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             log.warning("no example project: %s", reason)
             _note(digest, problem=reason, done_at=timezone.now())
@@ -208,7 +209,5 @@ def _digest_of(folder: Path) -> str:
 @lru_cache(maxsize=4)
 def _digest(folder: Path, seen: tuple[tuple[int, int], ...]) -> str:
     """Of the files' bytes, read anew where they have changed."""
-    content = hashlib.sha256()
-    for name in (corpus.RUNS, corpus.POINTS):
-        content.update((folder / name).read_bytes())
-    return content.hexdigest()
+    content = b"".join((folder / name).read_bytes() for name in (corpus.RUNS, corpus.POINTS))
+    return hashlib.sha256(content).hexdigest()

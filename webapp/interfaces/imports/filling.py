@@ -19,7 +19,8 @@ from webapp.identity.accounts.models import User
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.readers.guessing import PASS_RATE_LIKE
 from webapp.interfaces.imports.readers.rows import FoundRun, Row
-from webapp.record.runs.bounds import MAX_NAME, MAX_SEED, check_config
+from webapp.interfaces.tracking.client_runs import presentable
+from webapp.record.runs.bounds import MAX_MODEL, MAX_NAME, MAX_SEED, MAX_TASK, check_config
 from webapp.record.runs.ingest import store_records
 from webapp.record.runs.launch import TrackRequest, track_run
 from webapp.record.runs.lifecycle import report_finished, report_started
@@ -46,12 +47,6 @@ class RowRefused(Exception):
         self.position, self.reason = position, reason
 
 
-def identity(one: Import, key: str) -> str:
-    """The Idempotency-Key of a run: the same for every import of this source."""
-    source = _short("\n".join((one.kind, one.source)))
-    return f"import:{source}:{_short(key)}"
-
-
 def _short(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:40]
 
@@ -66,7 +61,8 @@ def kept_of(one: Import, found: FoundRun) -> ImportedRun:
 
     Raises InvalidInput for a description that no run can have.
     """
-    name = identity(one, found.key)
+    source = _short("\n".join((one.kind, one.source)))
+    name = f"import:{source}:{_short(found.key)}"  # the Idempotency-Key, the same for every import of this source
     known = IdempotencyKey.objects.select_related("run").filter(project=one.project_id, key=name).first()
     run = known.run if known is not None else _make(one, found, name)
     return ImportedRun.objects.get_or_create(source=one, key=_short(found.key), defaults={"run": run})[0]
@@ -76,17 +72,13 @@ def _make(one: Import, found: FoundRun, key: str) -> Run:
     """Raises InvalidInput."""
     seed = found.seed or 0
     request = TrackRequest(
-        name=_printable(found.name, MAX_NAME),
-        task=one.task or _printable(found.task, 80),
-        model=one.model or _printable(found.model, 200),
+        name=presentable(found.name, MAX_NAME),
+        task=one.task or presentable(found.task, MAX_TASK),
+        model=one.model or presentable(found.model, MAX_MODEL),
         config=_config(found.config),
         seed=seed if 0 <= seed <= MAX_SEED else 0,
     )
     return track_run(request, user=one.user, project=one.project, idempotency_key=key).run
-
-
-def _printable(text: str, most: int) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip()[:most].strip()
 
 
 def _config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,16 +151,14 @@ def _removed_for_more(run: Run, record: Record) -> bool:
 
 def _record(position: int, row: Row, unknown: datetime, ignored: Collection[str]) -> Record:
     """A row without a time carries that of its run's first import, the same at each repeat."""
-    compute = {name: row.compute.get(name) for name in Compute.model_fields}
-    metrics = {name: value for name, value in row.metrics.items() if name not in ignored}
     try:
         return Record(
             attempt=ATTEMPT,
             seq=row.line,
             step=row.step,
             time=(row.time or unknown).isoformat(),
-            compute=Compute(**compute),
-            metrics=metrics,
+            compute=Compute(**{name: row.compute.get(name) for name in Compute.model_fields}),
+            metrics={name: value for name, value in row.metrics.items() if name not in ignored},
         )
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]

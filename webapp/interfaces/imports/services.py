@@ -26,7 +26,6 @@ from webapp.interfaces.imports.readers.guessing import in_percent
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import BadSource, Options, Preview
 from webapp.interfaces.imports.readers.table import METRIC_ROLES
-from webapp.interfaces.imports.uploads import MAX_NAME, NO_SERVER, ImportRequest, Server
 from worker import names
 
 PASS_RATES = {"pass_rate", "pass_rate_stderr"}  # may be named alone, also before anybody has seen the columns
@@ -99,9 +98,9 @@ def begin_import(
     *,
     user: User | None,
     project: Project,
-    asked: ImportRequest,
+    asked: uploads.ImportRequest,
     files: Sequence[UploadedFile] = (),
-    server: Server = NO_SERVER,
+    server: uploads.Server = uploads.NO_SERVER,
     may_ask: bool = False,
 ) -> Import:
     """Store what was uploaded and have a worker read it. With `may_ask` a table waits for its columns to be named;
@@ -112,8 +111,10 @@ def begin_import(
     """
     if Import.objects.filter(project=project, state__in=(State.DRAFT, *OPEN)).count() >= MOST_WAITING:
         raise Conflict(f"{MOST_WAITING} imports of this project have not ended; wait until some have.")
-    made = Import(project=project, user=user, task=asked.task, model=asked.model)
-    made.kind, made.options, made.source = asked.kind, asked.options.model_dump(mode="json"), asked.source
+    made = Import(
+        project=project, user=user, task=asked.task, model=asked.model, kind=asked.kind, source=asked.source,
+        options=asked.options.model_dump(mode="json"),
+    )  # fmt: skip
     if _is_server(asked.kind):
         _point_at(made, files, server)
     elif server.address:
@@ -133,7 +134,7 @@ def _is_server(kind: str) -> bool:
     return bool(kind) and KINDS[kind].takes == "address"
 
 
-def _point_at(made: Import, files: Sequence[UploadedFile], server: Server) -> None:
+def _point_at(made: Import, files: Sequence[UploadedFile], server: uploads.Server) -> None:
     address, token, account = server.address, server.token, server.account
     if files:
         raise InvalidInput("files", "files are not for this kind: it is read from a server.")
@@ -151,7 +152,7 @@ def _point_at(made: Import, files: Sequence[UploadedFile], server: Server) -> No
                 field, f"{field} must have at most {MAX_CREDENTIAL:,} characters, all of them printable."
             )
     made.address = address
-    made.source = made.source or address[:MAX_NAME]
+    made.source = made.source or address[: uploads.MAX_NAME]
     made.sealed_credentials = seal(json.dumps([token, account])) if token or account else ""
 
 
@@ -159,16 +160,19 @@ def _keep(made: Import, files: Sequence[UploadedFile]) -> None:
     uploads.check(files)
     for name, value in uploads.store(files, uploads.folder_of(made.pk)).items():
         setattr(made, name, value)
-    made.source = made.source or made.file_name[:MAX_NAME]
+    made.source = made.source or made.file_name[: uploads.MAX_NAME]
 
 
-def _begin(made: Import, asked: ImportRequest, may_ask: bool) -> None:
+def _begin(made: Import, asked: uploads.ImportRequest, may_ask: bool) -> None:
     path = uploads.uploaded(made.pk)
     if path is not None and not uploads.is_archive(path.name):
         is_plain = KINDS[made.kind].preview is not None if made.kind else False
         if is_plain and not asked.options.columns and kind_of(path) == OURS:
             made.kind = OURS  # a table of ours says what its columns are
-        made.kind = made.kind or _guessed(path)
+        made.kind = made.kind or kind_of(path) or ""
+        if not made.kind:
+            raise InvalidInput("kind", f"kind is required: this is no file that Headroom knows by itself. It is one of "
+                                       f"{', '.join(sorted(KINDS))}.")  # fmt: skip
         if KINDS[made.kind].preview is not None and path.is_file():
             if may_ask:
                 made.state = State.DRAFT
@@ -179,67 +183,49 @@ def _begin(made: Import, asked: ImportRequest, may_ask: bool) -> None:
         _start("import.started", made, made.user)
 
 
-def _guessed(path: Path) -> str:
-    kind = kind_of(path)
-    if kind is None:
-        raise InvalidInput("kind", f"kind is required: this is no file that Headroom knows by itself. It is one of "
-                                   f"{', '.join(sorted(KINDS))}.")  # fmt: skip
-    return kind
-
-
 def _start(verb: str, one: Import, user: User | None) -> None:
-    kind, name = one.kind or "unknown", str(one)
     record(
-        verb,
-        actor=user,
-        project=one.project,
-        kind="import",
-        key=one.pk,
-        name=name,
-        format=kind,
-        bytes=one.size,
-    )
+        verb, actor=user, project=one.project, kind="import", key=one.pk, name=str(one),
+        format=one.kind or "unknown", bytes=one.size,
+    )  # fmt: skip
     task_queue.send(names.IMPORT)
 
 
 @transaction.atomic
-def start_import(one: Import, *, user: User | None, asked: ImportRequest) -> Import:
+def start_import(one: Import, *, user: User | None, asked: uploads.ImportRequest) -> None:
     """A draft with its columns named: have it read. Safe to repeat.
 
-    Raises Conflict where it is no draft any more, and InvalidInput (options.*) for a mapping
-    that cannot be read.
+    Raises Conflict where its file is gone, and InvalidInput (options.*) for a mapping that cannot be read.
     """
     path = uploads.uploaded(one.pk)
     if path is None:
         raise Conflict("The uploaded file is gone; upload it again.")
     options = mapping_of(one.kind, path, asked.options)
-    changed = Import.objects.filter(pk=one.pk, state=State.DRAFT).update(
+    if Import.objects.filter(pk=one.pk, state=State.DRAFT).update(
         state=State.WAITING, options=options.model_dump(mode="json"), task=asked.task,
         model=asked.model, source=asked.source or one.source,
-    )  # fmt: skip
-    one.refresh_from_db()
-    if not changed and one.state == State.DRAFT:
-        raise Conflict("This import changed meanwhile; try again.")
-    if changed:
+    ):  # fmt: skip
         _start("import.started", one, user)
-    return one
 
 
 @transaction.atomic
 def resume_import(
     one: Import, *, user: User | None, files: Sequence[UploadedFile] = (), token: str = "", account: str = ""
-) -> Import:
+) -> None:
     """Read a partial or failed import again, with mended `files` where they are given. What is stored stays; rows that
     come again are compared with it.
 
-    Raises Conflict where it is neither partial nor failed or its file is
-    gone, and InvalidInput (files, token, user).
+    Raises Conflict where it is neither partial nor failed or its file is gone, and InvalidInput (files, token, user).
     """
     held = Import.objects.select_for_update().get(pk=one.pk)
+    if held.state == State.FINISHED:
+        raise Conflict(
+            "This import has finished. A file that has grown since is imported anew: nothing is stored twice."
+        )
     if held.state not in RESUMABLE:
-        raise Conflict(_why_not(held))
+        raise Conflict(f"This import is {held.state}; only one that is partial or failed is resumed.")
     if _is_server(held.kind):
-        _point_at(held, files, Server(held.address, token, account))
+        _point_at(held, files, uploads.Server(held.address, token, account))
     elif files:
         _keep(held, files)
     elif uploads.uploaded(held.pk) is None:
@@ -250,15 +236,6 @@ def resume_import(
     held.claim, held.claimed_until = "", None
     held.save()
     _start("import.resumed", held, user)
-    return held
-
-
-def _why_not(one: Import) -> str:
-    if one.state == State.FINISHED:
-        return (
-            "This import has finished. A file that has grown since is imported anew: nothing is stored twice."
-        )
-    return f"This import is {one.state}; only one that is partial or failed is resumed."
 
 
 def clean_up() -> int:
@@ -280,13 +257,10 @@ def clean_up() -> int:
 
 def _remove_orphans(before: float) -> None:
     """Folders of no import, and uploads that never became one."""
-    root = uploads.imports_folder()
-    folders = [path for path in root.iterdir() if path.name != uploads.INCOMING] if root.exists() else []
-    known = set(Import.objects.filter(has_files=True).values_list("pk", flat=True))
-    left_over = [path for path in folders if path.name not in known]
-    incoming = root / uploads.INCOMING
-    left_over += incoming.iterdir() if incoming.exists() else []
-    for path in left_over:
+    incoming = uploads.incoming_folder()
+    folders = list(uploads.imports_folder().iterdir())
+    known = {incoming.name, *Import.objects.filter(has_files=True).values_list("pk", flat=True)}
+    for path in [*incoming.iterdir(), *(folder for folder in folders if folder.name not in known)]:
         try:
             if path.stat().st_mtime < before:
                 path.unlink() if path.is_file() else uploads.remove(path)

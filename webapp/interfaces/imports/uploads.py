@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from webapp.base.errors import InvalidInput
 from webapp.interfaces.imports.readers import archives
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import Options
-from webapp.record.runs.bounds import clean_text
+from webapp.record.runs.bounds import MAX_MODEL, MAX_TASK, clean_text
 
 MOST_FILES = 100  # at once; more of them come as one archive
 MAX_FILE_NAME = 200
@@ -81,9 +82,9 @@ def _may_upload(request: HttpRequest) -> bool:
     return request.path.startswith(API) or bool(getattr(request, "may_upload", lambda: False)())
 
 
-def files_of(request: HttpRequest, field: str = "files") -> list[UploadedFile]:
+def files_of(request: HttpRequest) -> list[UploadedFile]:
     """The files of a form. Raises InvalidInput: 413 where they are too large."""
-    files = request.FILES.getlist(field)
+    files = request.FILES.getlist("files")
     if too_large_of(request):
         raise TooLarge
     return files
@@ -181,14 +182,12 @@ def remove(folder: Path) -> None:
     """Delete the folder; one that is not there is no matter. It is renamed first, so that none is half there."""
     gone = folder.with_name(f".{folder.name}.gone")
     shutil.rmtree(gone, ignore_errors=True)
-    try:
+    with suppress(FileNotFoundError):
         folder.rename(gone)
-    except FileNotFoundError:
-        return
     shutil.rmtree(gone, ignore_errors=True)
 
 
-MAX_NAME, MAX_TASK, MAX_MODEL = 200, 80, 200
+MAX_NAME = 200
 
 
 class OptionsBody(Options):
@@ -239,8 +238,10 @@ def asked_of(kind: str, options: Mapping[str, Any]) -> ImportRequest:
             field = f"options.{first['loc'][0]}"
             raise InvalidInput(field, f"{field}: {first['ctx']['error']}.") from error
         raise InvalidInput.from_problems(problems, under="options") from error
-    names = ("name", "source", "task", "model")
-    texts = {name: clean_text(f"options.{name}", getattr(body, name), MAX_NAME) for name in names}
+    texts = {
+        name: clean_text(f"options.{name}", getattr(body, name), MAX_NAME)
+        for name in ("name", "source", "task", "model")
+    }
     said = body.model_dump(exclude={"source", "task", "model"}) | {"name": texts.pop("name")}
     return ImportRequest(kind, Options(**said), **texts)
 

@@ -26,9 +26,10 @@ from webapp.interfaces.imports.models import Import, State
 from webapp.interfaces.imports.readers.kinds import KINDS
 from webapp.interfaces.imports.readers.rows import Options, Preview
 from webapp.interfaces.imports.services import preview_of
-from webapp.interfaces.imports.uploads import MAX_MODEL, MAX_NAME, MAX_TASK, ImportRequest, Server, asked_of
+from webapp.interfaces.imports.uploads import MAX_NAME, ImportRequest, Server, asked_of
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, example_project, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment
+from webapp.record.runs.bounds import MAX_MODEL, MAX_TASK
 
 PER_ROW, PERCENT = "/row", "/percent"  # after a role: how its numbers are meant
 IGNORE = "ignore"
