@@ -4,13 +4,16 @@ People see the projects that they are members of; anything else does not exist f
 role must grant what the route needs (`webapp.interfaces.routes`; else 403).
 """
 
-from typing import Any, cast
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 
+from webapp.base.errors import InvalidInput, NotFound
 from webapp.identity.accounts.models import Membership, Organisation, Project, Role, User
 from webapp.identity.accounts.permissions import GRANTS, Permission, grants, refusal
 from webapp.interfaces.routes import need_of
@@ -19,6 +22,7 @@ from webapp.record.recipes.models import Recipe
 from webapp.record.runs.models import Run
 
 SESSION_KEY = "project"
+T = TypeVar("T")
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -68,13 +72,12 @@ def allow(request: HttpRequest, project: Project, permission: Permission | None 
     if need.owners and not _known(request, project).owned:
         raise PermissionDenied("Only an owner of the organisation can do this.")
     request._granted = GRANTS[role]  # type: ignore[attr-defined]
-    request._asked = True  # type: ignore[attr-defined]
     request._shown = project  # type: ignore[attr-defined]
 
 
 def has_asked(request: HttpRequest) -> bool:
     """Whether `allow` let this request pass: a page of a project that answers without is a mistake of ours."""
-    return getattr(request, "_asked", False)
+    return hasattr(request, "_shown")
 
 
 def shown_project(request: HttpRequest) -> Project:
@@ -93,10 +96,7 @@ def example_project(request: HttpRequest) -> Project:
 
 def granted(request: HttpRequest) -> frozenset[Permission]:
     """What the reader may do in the project of this page: for templates, which show no button that would be refused."""
-    if not hasattr(request, "_granted"):
-        role = role_of(request, chosen_project(request))
-        request._granted = GRANTS[role] if role else frozenset()  # type: ignore[attr-defined]
-    return request._granted  # type: ignore[attr-defined]
+    return getattr(request, "_granted", None) or granted_here(request)
 
 
 def granted_here(request: HttpRequest) -> frozenset[Permission]:
@@ -118,6 +118,16 @@ def chosen_project(request: HttpRequest) -> Project:
         raise Http404("not a member of any project")
     chosen = request.session.get(SESSION_KEY)
     return next((project for project in projects if project.slug == chosen), projects[0])
+
+
+def get_in_projects(request: HttpRequest, find: Callable[[Project], T]) -> T:
+    """What one of the user's projects has; Http404 where `find` finds it in none."""
+    for project in projects_of(request):
+        with suppress(NotFound, InvalidInput):
+            found = find(project)
+            allow(request, project)
+            return found
+    raise Http404("in none of the projects")
 
 
 def get_run(request: HttpRequest, run_id: str) -> Run:

@@ -5,8 +5,8 @@ from typing import Any
 
 from django import forms
 
-from webapp.base.errors import ServiceError
 from webapp.base.formats import whole_in
+from webapp.interfaces.pages.forms import NamingForm
 from webapp.record.alarm_rules import rules_by_name
 from webapp.reporting.alerts import hours
 from webapp.reporting.alerts.conditions import COMPARISONS, STATES
@@ -24,24 +24,7 @@ COOLDOWNS = [
 ]
 
 
-class _Form(forms.Form):
-    """A form whose errors can come from a service."""
-
-    def __init__(self, data: Any = None, **kwargs: Any) -> None:
-        super().__init__(data, label_suffix="", **kwargs)
-        for name in self.fields:
-            if self.fields[name].help_text:
-                self.fields[name].widget.attrs.setdefault("aria-describedby", f"id_{name}_helptext")
-
-    def refuse(self, error: ServiceError) -> None:
-        """Show a refusal beside its field, or above the form."""
-        field = error.field if error.field in self.fields else None
-        message = error.message.removeprefix(f"{error.field}: ").removeprefix(f"{error.field} ")
-        self.add_error(field, message[:1].upper() + message[1:])
-        self.pointer = getattr(error, "pointer", "")
-
-
-class RuleForm(_Form):
+class RuleForm(NamingForm):
     """What every rule has; the kinds add what they watch for."""
 
     on = ""
@@ -84,13 +67,8 @@ class RuleForm(_Form):
 
     def condition_given(self) -> dict[str, Any]:
         """The condition as it was typed, for `conditions.read`, which says what is wrong with it."""
-        found: dict[str, Any] = {}
-        for name in self.own_fields:
-            field = self.fields[name]
-            value = field.widget.value_from_datadict(self.data, self.files, name)
-            if value not in (None, ""):
-                found[name] = value
-        return found
+        given = {name: self[name].data for name in self.own_fields}
+        return {name: value for name, value in given.items() if value not in (None, "")}
 
     def cooldown_given(self) -> int:
         """The cooldown as it was typed; 0 where it cannot be read."""
@@ -214,7 +192,7 @@ FORMS: dict[str, type[RuleForm]] = {
 }
 
 
-class QuietForm(_Form):
+class QuietForm(NamingForm):
     """Quiet hours; both times empty: none."""
 
     quiet_from = forms.TimeField(
@@ -288,6 +266,3 @@ class ChannelForm(QuietForm):
         if "address" in self.fields:
             found["address"] = data["address"]
         return found
-
-
-__all__ = ["FORMS", "ChannelForm", "QuietForm", "RuleForm", "quiet_initial"]

@@ -2,14 +2,18 @@
 which the project does not have; that a shared link shows nothing any more, and that no search engine keeps it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 
+from webapp.base.errors import ServiceError
 from webapp.record.recipes.models import Revision
 from webapp.reporting.shares.models import Share
 
@@ -35,6 +39,30 @@ def page_or_fragment(
     response = render(request, fragment if wants_fragment(request) else page, context, status=status)
     patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
     return response
+
+
+@contextmanager
+def telling(
+    request: HttpRequest,
+    kinds: type[ServiceError] | tuple[type[ServiceError], ...] = ServiceError,
+    before: str = "",
+) -> Iterator[None]:
+    """What a service refuses within is told on the page that follows, after the words `before`."""
+    try:
+        yield
+    except kinds as error:
+        messages.warning(request, f"{before}{error.message}")
+
+
+def refusal_json(error: ServiceError) -> JsonResponse:
+    """A refusal as a script reads it, in the form of the API."""
+    said = {"code": error.code, "message": error.message, "field": error.field}
+    return JsonResponse({"error": said}, status=error.status)
+
+
+def refusal_text(error: ServiceError) -> HttpResponse:
+    """A refusal as the sentence alone."""
+    return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
 
 
 def not_here(request: HttpRequest, shown: Revision) -> str:

@@ -5,7 +5,8 @@ Forms of signing in and of one's own account. The services decide.
 Entries of the decision log on the page of a run, prediction or study: what is there, and the form for another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.password_validation import validate_password
 from django.urls import reverse
 
+from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import Role, Scope, User
 from webapp.identity.accounts.permissions import grants
 from webapp.identity.accounts.services import PERMISSION_OF_SCOPE
@@ -52,6 +54,42 @@ def new_key() -> str:
     return uuid4().hex
 
 
+class ServiceForm(forms.Form):
+    """A form whose values a service may refuse."""
+
+    def refuse(self, error: ServiceError) -> None:
+        """Put a refusal beside its field, or on top where the form has no such field."""
+        self.add_error(error.field if error.field in self.fields else None, error.message)
+
+    @contextmanager
+    def refusing(
+        self, kinds: type[ServiceError] | tuple[type[ServiceError], ...] = ServiceError
+    ) -> Iterator[None]:
+        """What a service refuses within is shown by the form."""
+        try:
+            yield
+        except kinds as error:
+            self.refuse(error)
+
+    def renew_key(self) -> None:
+        """Sending this form again is a new request."""
+        self.data = self.data.copy()  # type: ignore[union-attr]
+        self.data["idempotency_key"] = new_key()  # type: ignore[index]
+
+
+class NamingForm(ServiceForm):
+    """A form whose services begin a refusal with the field's name, which the page shows already."""
+
+    pointer = ""  # to the place in a filter that cannot be read
+
+    def refuse(self, error: ServiceError) -> None:
+        said = error.field or ""
+        name = said.removeprefix("options.").split(".")[0]
+        message = error.message.removeprefix(f"{said}: ").removeprefix(f"{said} ")
+        self.add_error(name if name in self.fields else None, message[:1].upper() + message[1:])
+        self.pointer = getattr(error, "pointer", "")
+
+
 class SignInForm(AuthenticationForm):
     """Django's, with a sentence of ours."""
 
@@ -60,7 +98,7 @@ class SignInForm(AuthenticationForm):
     }
 
 
-class TokenForm(forms.Form):
+class TokenForm(ServiceForm):
     """A new API token, of one of these projects (slug -> role), with what the role allows."""
 
     name = forms.CharField(
@@ -92,7 +130,7 @@ class TokenForm(forms.Form):
         return None if text == "never" else int(text)
 
 
-class ShareForm(forms.Form):
+class ShareForm(ServiceForm):
     """A new link to a chart."""
 
     title = forms.CharField(max_length=160)
@@ -110,7 +148,7 @@ class ShareForm(forms.Form):
     )
 
 
-class LaunchForm(forms.Form):
+class LaunchForm(ServiceForm):
     """What a launch asks for first; choices and defaults come from the chosen recipe."""
 
     recipe = forms.ChoiceField()
@@ -166,7 +204,7 @@ class LaunchForm(forms.Form):
     def __init__(
         self, data: Any = None, *, choices: dict[str, list], devices: int = 1, **kwargs: Any
     ) -> None:
-        super().__init__(data, label_suffix="", **kwargs)
+        super().__init__(data, **kwargs)
         for name, values in choices.items():
             self.fields[name].choices = values  # type: ignore[attr-defined]
         for name in ("recipe", "revision"):  # another recipe has other defaults: the form comes anew
@@ -195,10 +233,6 @@ class LaunchForm(forms.Form):
         sent = self.cleaned_data["priority"]
         return Run.Priority.NORMAL if sent is None else sent
 
-    def renew_key(self) -> None:
-        """Sending this form again is a new launch."""
-        self.data = {**{name: self.data[name] for name in self.data}, "idempotency_key": new_key()}
-
 
 class RevisionForm(forms.Form):
     """A configuration as YAML (JSON is YAML) and why it differs."""
@@ -214,11 +248,6 @@ class RevisionForm(forms.Form):
     def __init__(self, data: Any = None, *, slug: str, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.fields["config"].widget.attrs |= HINTS | {"hx-post": reverse("revision-hints", args=[slug])}
-
-
-def add_service_error(form: forms.Form, field: str | None, message: str) -> None:
-    """Put a service's error beside its field, or on top where the form has no such field."""
-    form.add_error(field if field in form.fields else None, message)
 
 
 class ForgottenForm(forms.Form):
@@ -310,7 +339,7 @@ class ProfileForm(OwnPasswordForm):
 MOST_DECISIONS = 20  # newest entries that the page of their object shows
 
 
-class DecisionForm(forms.Form):
+class DecisionForm(ServiceForm):
     """What was decided and why."""
 
     kind = forms.ChoiceField(label="Decision", choices=DecisionKind.choices, widget=forms.RadioSelect)
@@ -330,9 +359,7 @@ class DecisionForm(forms.Form):
     key = forms.CharField(widget=forms.HiddenInput, max_length=64)
 
     def __init__(self, data: Any = None, **initial: Any) -> None:
-        super().__init__(
-            data, initial={"key": new_key(), "kind": DecisionKind.CONTINUE} | initial, label_suffix=""
-        )
+        super().__init__(data, initial={"key": new_key(), "kind": DecisionKind.CONTINUE} | initial)
 
     def asked(self) -> dict[str, str]:
         """The fields as `services.decide` takes them; what a switch would go to is left out of other kinds."""

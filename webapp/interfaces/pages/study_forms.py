@@ -11,9 +11,9 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from training.recipe import Recipe, RecipeError, apply_overrides
-from webapp.base.errors import InvalidInput
+from webapp.base.errors import InvalidInput, ServiceError
 from webapp.interfaces.pages.configuration import Change, differences
-from webapp.interfaces.pages.forms import new_key
+from webapp.interfaces.pages.forms import ServiceForm
 from webapp.science.studies.axes import CHOICES, NAMED_AXES, Alternative, change_of
 from webapp.science.studies.models import StudyKind
 from webapp.science.studies.planning import SAYS_NOTHING, Plan, StudyRequest, Variant, what_it_trains
@@ -24,7 +24,7 @@ ANY_SETTING = "setting"
 Payload = dict[str, Any]
 
 
-class StudyForm(forms.Form):
+class StudyForm(ServiceForm):
     """A new study; choices and defaults come from the chosen base."""
 
     kind = forms.ChoiceField(choices=StudyKind.choices, widget=forms.HiddenInput)
@@ -74,7 +74,7 @@ class StudyForm(forms.Form):
     data: QueryDict
 
     def __init__(self, data: Any = None, *, choices: dict[str, list], **kwargs: Any) -> None:
-        super().__init__(data, label_suffix="", **kwargs)
+        super().__init__(data, **kwargs)
         for name, values in choices.items():
             self.fields[name].choices = values  # type: ignore[attr-defined]
         for name in ("recipe", "revision"):  # another base has other alternatives: the form comes anew
@@ -84,12 +84,6 @@ class StudyForm(forms.Form):
     def is_axis(self) -> bool:
         """Whether values of one axis are asked for, rather than choices to take back."""
         return str(self["kind"].value()) == StudyKind.AXIS
-
-    def renew_key(self) -> None:
-        """Sending this form again makes a new study."""
-        renewed = self.data.copy()
-        renewed["idempotency_key"] = new_key()
-        self.data = renewed
 
     def clean_seeds(self) -> tuple[int, ...]:
         """Whole numbers out of "0, 1, 2"."""
@@ -126,15 +120,15 @@ class StudyForm(forms.Form):
             budget_hours=data["budget_hours"],
         )
 
-    def blame(self, error: InvalidInput) -> str | None:
-        """The field that a service's objection belongs to; None: the form as a whole."""
+    def refuse(self, error: ServiceError) -> None:
+        """Put an objection to a change beside the field that asked for it."""
         name, _, index = (error.field or "").partition(".")
         if name == "changes":
             fields = [field for field, _ in self.changes()]
             name = fields[int(index)] if index.isdigit() and int(index) < len(fields) else "settings"
             if not index and self.is_axis:
                 name = "values"
-        return name if name in self.fields else None
+        self.add_error(name if name in self.fields else None, error.message)
 
 
 def numbers_in(text: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from django import forms
 from webapp.identity.accounts.invitations import DEFAULT_DAYS
 from webapp.identity.accounts.models import Project, Role
 from webapp.identity.accounts.services import MOST_METRICS
+from webapp.interfaces.pages.forms import ServiceForm
 from webapp.record.retention.models import RetentionPolicy
 from webapp.record.runs.places import LEAST_SHARE, MOST_SHARE
 from webapp.reporting.policies.models import KINDS
@@ -26,7 +27,7 @@ OFF = {"autocomplete": "off", "spellcheck": "false"}
 NO_COMPLETION = {"autocomplete": "off"}
 
 
-class InviteForm(forms.Form):
+class InviteForm(ServiceForm):
     """A new invitation."""
 
     role = forms.ChoiceField(choices=ROLES, label="As")
@@ -45,7 +46,7 @@ class InviteForm(forms.Form):
     )
 
 
-class JoinForm(forms.Form):
+class JoinForm(ServiceForm):
     """A new account, by an invitation."""
 
     username = forms.CharField(
@@ -77,7 +78,7 @@ class JoinForm(forms.Form):
         return again
 
 
-class ProjectForm(forms.Form):
+class ProjectForm(ServiceForm):
     """What a project is called, and what it shows."""
 
     name = forms.CharField(max_length=100, widget=forms.TextInput(attrs=OFF))
@@ -101,7 +102,7 @@ class ProjectForm(forms.Form):
         return cls(data, initial={name: getattr(project, name) for name in cls.base_fields})
 
 
-class QueueForm(forms.Form):
+class QueueForm(ServiceForm):
     """What the project may take of the cluster."""
 
     most_at_work = forms.IntegerField(
@@ -135,7 +136,7 @@ class QueueForm(forms.Form):
     )
 
 
-class SecretForm(forms.Form):
+class SecretForm(ServiceForm):
     """A secret, new or in the place of an older one. Its ids are its own: another form stands on the same page."""
 
     name = forms.CharField(
@@ -153,7 +154,7 @@ class SecretForm(forms.Form):
         super().__init__(data, auto_id="secret_%s")
 
 
-class NewProjectForm(forms.Form):
+class NewProjectForm(ServiceForm):
     """A new project of an organisation."""
 
     slug = forms.CharField(
@@ -164,7 +165,7 @@ class NewProjectForm(forms.Form):
     name = forms.CharField(max_length=100, widget=forms.TextInput(attrs=OFF))
 
 
-class OwnerForm(forms.Form):
+class OwnerForm(ServiceForm):
     """A new owner, among the people of the organisation's projects."""
 
     username = forms.ChoiceField(label="Person")
@@ -174,7 +175,7 @@ class OwnerForm(forms.Form):
         self.fields["username"].choices = [(name, name) for name in people]  # type: ignore[attr-defined]
 
 
-class OrganisationForm(forms.Form):
+class OrganisationForm(ServiceForm):
     """What the organisation is called."""
 
     name = forms.CharField(max_length=100, widget=forms.TextInput(attrs=OFF))
@@ -197,7 +198,7 @@ class AuditForm(forms.Form):
     until = forms.CharField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
 
 
-class PolicyForm(forms.Form):
+class PolicyForm(ServiceForm):
     """What is done about each kind of finding, in every run of the project."""
 
     advice_delta = forms.FloatField(
@@ -208,7 +209,7 @@ class PolicyForm(forms.Form):
 
     def __init__(self, data: Any = None, *, policy: Policy) -> None:
         initial = {"advice_delta": policy.advice_delta} | dict(policy.actions)
-        super().__init__(data, initial=initial, label_suffix="", prefix="policy")
+        super().__init__(data, initial=initial, prefix="policy")
         for kind in KINDS:
             choices = [(action, kind.label(action)) for action in kind.actions]
             self.fields[kind.key] = forms.ChoiceField(
@@ -226,7 +227,7 @@ class RunPolicyForm(forms.Form):
     """What is done in the runs of one launch, where it is not what their project does."""
 
     def __init__(self, data: Any = None, *, policy: Policy, own: dict[str, str] | None = None) -> None:
-        super().__init__(data, initial=own or {}, label_suffix="", prefix="policy")
+        super().__init__(data, initial=own or {}, prefix="policy")
         for kind in KINDS:
             as_project = kind.label(policy.actions[kind.key]).split(":")[0]
             choices = [("", f"as the project: {as_project}")]
@@ -241,7 +242,7 @@ class RunPolicyForm(forms.Form):
         return {key: action for key, action in self.cleaned_data.items() if action}
 
 
-class RetentionForm(forms.Form):
+class RetentionForm(ServiceForm):
     """What is removed of ended runs, and when."""
 
     enabled = forms.BooleanField(
@@ -273,4 +274,4 @@ class RetentionForm(forms.Form):
     def __init__(self, data: Any = None, *, policy: RetentionPolicy) -> None:
         names = ("enabled", "keep_newest", "checkpoint_days", "log_days", "under_pressure")
         initial = {name: getattr(policy, name) for name in names}
-        super().__init__(data, initial=initial, label_suffix="", prefix="retention")
+        super().__init__(data, initial=initial, prefix="retention")

@@ -13,10 +13,10 @@ from django import forms
 from django.http import QueryDict
 
 import scaling
-from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.errors import Conflict, InvalidInput, ServiceError
 from webapp.base.formats import NoAmount, number_in
 from webapp.identity.accounts.models import Project, Role, User
-from webapp.interfaces.pages.forms import new_key
+from webapp.interfaces.pages.forms import ServiceForm, new_key
 from webapp.interfaces.pages.run.questions import BadQuestion, question_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
@@ -70,7 +70,7 @@ def _only(query: QueryDict) -> QueryDict:
     return kept
 
 
-class ClaimForm(forms.Form):
+class ClaimForm(ServiceForm):
     """A claim as it is typed. Numbers that cannot be read are refused here, what they may be by the services."""
 
     statement = forms.ChoiceField(
@@ -104,10 +104,12 @@ class ClaimForm(forms.Form):
     own = forms.CharField(required=False, widget=forms.HiddenInput)  # "1": the numbers are the person's own
     idempotency_key = forms.CharField(widget=forms.HiddenInput, max_length=190)
 
+    data: QueryDict
+
     def __init__(
         self, data: Any = None, *, reviewers: Sequence[User], rivals: Sequence[Run], unit: str, **kwargs: Any
     ) -> None:
-        super().__init__(data, label_suffix="", **kwargs)
+        super().__init__(data, **kwargs)
         self.reviewers_by_name = {user.username: user for user in reviewers}
         self.rivals_by_id = {run.pk: run for run in rivals}
         self.field("reviewers").choices = [(name, name) for name in self.reviewers_by_name]
@@ -132,22 +134,17 @@ class ClaimForm(forms.Form):
     def renewed(self) -> QueryDict:
         """Sending this form again is a new request; every value of it stays. Numbers that were refused count as the
         person's own from then on: they are not changed under the hands."""
-        data = QueryDict(mutable=True)
-        for name in self.data:
-            data.setlist(name, self.data.getlist(name))  # type: ignore[attr-defined]
-        data["idempotency_key"] = new_key()
+        self.renew_key()
         if any(name in self.errors for name in CLAIMED):
-            data["own"] = "1"
-        self.data = data
-        return data
+            self.data["own"] = "1"
+        return self.data
 
     def chosen_reviewers(self) -> list[User]:
         return [self.reviewers_by_name[name] for name in self.cleaned_data["reviewers"]]
 
-    def put_error(self, field: str | None, message: str) -> None:
-        """A service's error beside its field, or on top."""
-        here = FIELD_OF.get(field or "", field)
-        self.add_error(here if here in self.fields else None, beside(field, message))
+    def refuse(self, error: ServiceError) -> None:
+        here = FIELD_OF.get(error.field or "", error.field)
+        self.add_error(here if here in self.fields else None, beside(error.field, error.message))
 
 
 def beside(field: str | None, message: str) -> str:

@@ -1,10 +1,12 @@
 """What the run page is asked, from its query string. Each bad parameter is named with its reason."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from django.http import QueryDict
 
+from webapp.base.errors import InvalidInput
 from webapp.base.formats import NoAmount, amount_in, number_in
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
@@ -17,12 +19,12 @@ FIELDS = ("x", "metric", "view", "lo", "cutoff", "robust", "target", "of", "supe
 OF = {"rate": "pass rate", "gain": "% of the gain"}
 
 
-class BadQuestion(ValueError):
+class BadQuestion(InvalidInput):
     """A query parameter that cannot be read; `field` is its name."""
 
     def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason}")
-        self.field, self.reason = field, reason
+        super().__init__(field, f"{field}: {reason}", status=400)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,11 @@ def _one_of(query: QueryDict, field: str, known: Any, default: str) -> str:
 
 def _positive(query: QueryDict, field: str) -> float | None:
     text = query.get(field, "").strip()
-    if not text:
-        return None
-    try:
-        return amount_in(text)
-    except NoAmount as error:
-        raise BadQuestion(field, str(error)) from None
+    return _number(field, text, amount_in) if text else None
 
 
-def _number(field: str, text: str) -> float:
+def _number(field: str, text: str, read: Callable[[str], float] = number_in) -> float:
     try:
-        return number_in(text)
+        return read(text)
     except NoAmount as error:
         raise BadQuestion(field, str(error)) from None

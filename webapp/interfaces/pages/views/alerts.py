@@ -12,11 +12,12 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
-from webapp.base.errors import REFUSED, Conflict, InvalidInput, ServiceError
+from webapp.base.errors import REFUSED, Conflict, InvalidInput
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.pages.access import allow, current_project, granted, signed_in
 from webapp.interfaces.pages.alert_forms import FORMS, ChannelForm, QuietForm, RuleForm, quiet_initial
+from webapp.interfaces.pages.answers import telling
 from webapp.record.runs.filtering import FilterError
 from webapp.reporting.alerts import channels, conditions, delivery, preview, rules, selectors
 from webapp.reporting.alerts.firing import mark_read
@@ -74,11 +75,8 @@ def new_rule(request: HttpRequest) -> HttpResponse:
     form = _rule_form(request, on, shared)
     context = {"form": form, "on": on, "title": KINDS[on], "shared": shared, "metrics": _metrics(request, on)}
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             rule = rules.create_rule(user=user, project=project, wanted=form.wanted(), shared=shared)
-        except ServiceError as error:
-            form.refuse(error)
-        else:
             messages.info(
                 request, f"The rule “{rule.name}” watches from now on; what happened before does not fire."
             )
@@ -94,7 +92,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     shared = found.owner_id is None
     form = _rule_form(request, found.on, shared, found)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing(REFUSED):
             rules.change_rule(
                 rule_id,
                 user=user,
@@ -102,9 +100,6 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
                 version=form.cleaned_data["version"],
                 wanted=form.wanted(),
             )
-        except REFUSED as error:
-            form.refuse(error)
-        else:
             messages.info(request, "The rule is changed.")
             return redirect("alerts")
     may_write = not shared or Permission.ADMIN in granted(request)
@@ -159,14 +154,15 @@ def test_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 def turn_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """On or off; a repeated request changes nothing."""
     on = request.POST.get("to") == "on"
-    _service(request, lambda user, project: rules.turn(rule_id, user=user, project=project, on=on))
+    rules.turn(rule_id, user=signed_in(request), project=current_project(request), on=on)
     return redirect("alerts")
 
 
 def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Gone for good; what it found stays in the history."""
-    _service(request, lambda user, project: rules.delete_rule(rule_id, user=user, project=project))
-    messages.info(request, "The rule is deleted. What it found stays in the history.")
+    with telling(request, REFUSED):
+        rules.delete_rule(rule_id, user=signed_in(request), project=current_project(request))
+        messages.info(request, "The rule is deleted. What it found stays in the history.")
     return redirect("alerts")
 
 
@@ -184,13 +180,10 @@ def new_channel(request: HttpRequest) -> HttpResponse:
         "no_mail": kind == "mail" and not delivery.can_mail(), "no_mail_words": delivery.NO_SERVER,
     }  # fmt: skip
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             channel, secret = channels.create_channel(
                 user=user, project=project, kind=kind, shared=shared, **form.channel_fields()
             )
-        except ServiceError as error:
-            form.refuse(error)
-        else:
             if not secret:
                 messages.info(
                     request, f"The channel {channel.name} is there. Send a test, then name it in a rule."
@@ -213,7 +206,7 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
         request.POST or None, kind=found.kind, shared=shared, old=True, initial=initial | quiet_initial(found)
     )
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             channels.change_channel(
                 channel_id,
                 user=user,
@@ -221,9 +214,6 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
                 version=form.cleaned_data["version"],
                 **form.channel_fields(),
             )
-        except ServiceError as error:
-            form.refuse(error)
-        else:
             messages.info(request, "The channel is changed.")
             return redirect("alerts")
     context = {"form": form, "channel": found, "shared": shared}
@@ -242,16 +232,14 @@ def test_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 def resume_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """A paused channel is tried again."""
-    if _service(
-        request, lambda user, project: channels.resume_channel(channel_id, user=user, project=project)
-    ):
-        messages.info(request, "The channel is tried again; what waited less than a day goes out.")
+    channels.resume_channel(channel_id, user=signed_in(request), project=current_project(request))
+    messages.info(request, "The channel is tried again; what waited less than a day goes out.")
     return redirect("alerts")
 
 
 def delete_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Gone; a rule that had no other way to anybody goes to the page."""
-    _service(request, lambda user, project: channels.delete_channel(channel_id, user=user, project=project))
+    channels.delete_channel(channel_id, user=signed_in(request), project=current_project(request))
     messages.info(request, "The channel is deleted. Rules that named only it go to the page now.")
     return redirect("alerts")
 
@@ -264,11 +252,8 @@ def preferences(request: HttpRequest) -> HttpResponse:
     stored = selectors.preferences_of(user)
     form = QuietForm(request.POST or None, initial=quiet_initial(stored))
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             channels.set_quiet_hours(user=user, quiet=form.quiet())
-        except ServiceError as error:
-            form.refuse(error)
-        else:
             messages.info(request, "Your quiet hours are stored.")
             return redirect("alert-preferences")
     context = {"form": form, "now": selectors.quiet_words(stored)}
@@ -292,16 +277,6 @@ def _needed(kind: str, shared: bool) -> Permission:
     if shared:
         return Permission.ADMIN
     return Permission.VIEW if kind == Channel.Kind.MAIL else Permission.CONTRIBUTE
-
-
-def _service(request: HttpRequest, do: Any) -> Any:
-    """A change whose refusal is told on the page that follows."""
-    user, project = signed_in(request), current_project(request)
-    try:
-        return do(user, project)
-    except REFUSED as error:
-        messages.error(request, error.message)
-        return None
 
 
 @never_cache

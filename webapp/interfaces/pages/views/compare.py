@@ -9,9 +9,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.errors import REFUSED, Conflict
 from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.answers import telling
 from webapp.interfaces.pages.configuration import config_table
 from webapp.interfaces.pages.marks import tie_stripes
 from webapp.interfaces.pages.panels import FIELDS, panels_context, panels_payload
@@ -94,14 +95,11 @@ def layout_of(query: QueryDict) -> str:
 def save_layout(request: HttpRequest) -> HttpResponse:
     """Keep the layout of the panels under a name."""
     back = QueryDict(request.POST.get("back", ""))
-    try:
+    with telling(request, REFUSED):
         layout = create_layout(
             user=signed_in(request), project=current_project(request), name=request.POST.get("name", ""),
             layout=layout_of(back), shared="shared" in request.POST,
         )  # fmt: skip
-    except (Conflict, InvalidInput) as error:
-        messages.warning(request, str(error))
-    else:
         messages.info(request, f"Saved the layout “{layout}”.")
     return redirect(f"{reverse('compare')}?{back.urlencode()}")
 
@@ -110,13 +108,10 @@ def delete_layout(request: HttpRequest, view_id: int) -> HttpResponse:
     """Delete a saved layout of the user's."""
     user, project = signed_in(request), current_project(request)
     layout = get_object_or_404(SavedView, pk=view_id, owner=user, project=project)
-    try:
+    with telling(request, Conflict):
         delete_view(
             layout.pk, user=user, project=project, version=whole_in(request.POST.get("version", "")) or 0
         )
-    except Conflict as error:
-        messages.warning(request, str(error))
-    else:
         messages.info(request, f"Deleted the layout “{layout}”.")
     return redirect(f"{reverse('compare')}?{QueryDict(request.POST.get('back', '')).urlencode()}")
 

@@ -1,16 +1,13 @@
 """The decision log of a project, and adding to it."""
 
-from contextlib import suppress
-
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from webapp.base.errors import InvalidInput, NotFound, ServiceError
-from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
-from webapp.interfaces.pages.forms import DecisionForm, add_service_error, address_of
+from webapp.interfaces.pages.access import current_project, get_in_projects, signed_in
+from webapp.interfaces.pages.forms import DecisionForm, address_of
 from webapp.science.decisions import selectors
 from webapp.science.decisions.models import About, DecisionKind
 from webapp.science.decisions.services import decide
@@ -34,11 +31,8 @@ def new_decision(request: HttpRequest) -> HttpResponse:
     """Store what the form says, and go back to the page of its object; what is wrong stands beside its field."""
     found, form = _object(request), DecisionForm(request.POST)
     if form.is_valid():
-        try:
+        with form.refusing():
             entry = decide(found, user=signed_in(request), **form.asked())
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
             messages.info(request, "The decision is in the log.")
             return redirect(address_of(entry))
     return render(request, "decisions/new.html", {"decision_form": form}, status=422)
@@ -46,20 +40,11 @@ def new_decision(request: HttpRequest) -> HttpResponse:
 
 def _object(request: HttpRequest) -> selectors.Object:
     """A run, prediction or study of one of the reader's projects."""
-    for project in projects_of(request):
-        with suppress(InvalidInput):
-            found = selectors.object_of(
-                project, request.POST.get("about", ""), request.POST.get("object_id", "")
-            )
-            allow(request, project)
-            return found
-    raise Http404("There is nothing here to decide about.")
+    about, object_id = request.POST.get("about", ""), request.POST.get("object_id", "")
+    return get_in_projects(request, lambda project: selectors.object_of(project, about, object_id))
 
 
 def decision(request: HttpRequest, decision_id: str) -> HttpResponse:
     """Where one entry stands in the log: among those of its object."""
-    try:
-        entry = selectors.decision_by_id(current_project(request), decision_id)
-    except NotFound as error:
-        raise Http404(error.message) from None
+    entry = selectors.decision_by_id(current_project(request), decision_id)
     return redirect(f"{reverse('decisions')}?object_id={entry.object_id}#decision-{entry.pk}")

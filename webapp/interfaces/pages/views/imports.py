@@ -269,7 +269,7 @@ def new_import(request: HttpRequest) -> HttpResponse:
     form = NewImportForm(request.POST if request.method == "POST" else None, takes=takes)
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
-        try:
+        with form.refusing():
             made = services.begin_import(
                 user=user,
                 project=project,
@@ -278,9 +278,6 @@ def new_import(request: HttpRequest) -> HttpResponse:
                 server=Server(data.get("address", ""), data.get("token", ""), data.get("user", "")),
                 may_ask=True,
             )
-        except ServiceError as error:
-            form.refuse(error)
-        else:
             return redirect("import", made.pk)
     most = bytes_in_words(settings.IMPORT_MAX_BYTES)
     context = {"form": form, "server": takes == SERVER, "most": most}
@@ -325,11 +322,8 @@ def _draft(request: HttpRequest, found: Import) -> HttpResponse:
         )
     form = ColumnsForm(request.POST if request.method == "POST" else None, shown=shown, one=found)
     if request.method == "POST" and form.is_valid() and form.check_roles():
-        try:
+        with form.refusing():
             services.start_import(found, user=signed_in(request), asked=form.asked(found.kind))
-        except ServiceError as error:
-            form.refuse(error)
-        else:
             return redirect("import", found.pk)
     is_refused = bool(form.errors or form.column_errors)
     context = {

@@ -12,16 +12,16 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from webapp.base.errors import NotFound, ServiceError
+from webapp.base.errors import ServiceError
 from webapp.base.formats import csv_file, number_in, whole_in
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
-from webapp.interfaces.pages.access import allow, current_project, granted, projects_of, signed_in
+from webapp.interfaces.pages.access import current_project, get_in_projects, granted, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
 from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.marks import tie_stripes
@@ -109,18 +109,9 @@ def board(people: list[Forecaster]) -> list[tuple[dict[str, Any], str]]:
     return tie_stripes(rows)
 
 
-def get_prediction(
-    request: HttpRequest, prediction_id: str, permission: Permission | None = None
-) -> Prediction:
+def get_prediction(request: HttpRequest, prediction_id: str) -> Prediction:
     """A prediction of one of the reader's projects. Raises Http404, and PermissionDenied for too low a role."""
-    for project in projects_of(request):
-        try:
-            found = selectors.prediction_by_id(project, prediction_id)
-        except NotFound:
-            continue
-        allow(request, project, permission)
-        return found
-    raise Http404("no such prediction")
+    return get_in_projects(request, lambda project: selectors.prediction_by_id(project, prediction_id))
 
 
 def prediction(request: HttpRequest, prediction_id: str) -> HttpResponse:

@@ -4,6 +4,7 @@ A report as a file: self-contained HTML.
 """
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from django.contrib import messages
@@ -16,6 +17,7 @@ from webapp.base.errors import InvalidInput, ServiceError
 from webapp.base.formats import whole_in
 from webapp.interfaces.pages import report_picker
 from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.answers import refusal_json, telling
 from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.report_picker import TITLE, example
 from webapp.reporting.reports import selectors, services
@@ -84,11 +86,10 @@ def report(request: HttpRequest, report_id: str) -> HttpResponse:
 
 def _is_owner(request: HttpRequest, found: Report) -> bool:
     """Whether to offer what only authors and admins may do."""
-    try:
+    with suppress(ServiceError):
         services.require_owner(found, signed_in(request))
-    except ServiceError:
-        return False
-    return True
+        return True
+    return False
 
 
 def edit(request: HttpRequest, report_id: str) -> HttpResponse:
@@ -135,8 +136,7 @@ def save(request: HttpRequest, report_id: str) -> HttpResponse:
         return render(request, "reports/edit.html", context, status=409)
     except ServiceError as error:
         if wants_json:
-            body = {"error": {"code": error.code, "message": error.message, "field": error.field}}
-            return JsonResponse(body, status=error.status)
+            return refusal_json(error)
         messages.error(request, error.message)
         return redirect("edit-report", found.pk)
     if wants_json:
@@ -165,48 +165,41 @@ def block(request: HttpRequest) -> HttpResponse:
     try:
         return JsonResponse({"text": report_picker.block_of(current_project(request), request.GET)})
     except InvalidInput as error:
-        body = {"error": {"code": error.code, "message": error.message, "field": error.field}}
-        return JsonResponse(body, status=error.status)
+        return refusal_json(error)
 
 
 def publish(request: HttpRequest, report_id: str) -> HttpResponse:
     """The draft as the next version."""
     found = report_picker.get_report(request, report_id)
     is_live = request.POST.get("numbers") != "published"
-    try:
+    with telling(request):
         made = services.publish(found, user=signed_in(request), base=_base(request), is_live=is_live)
-    except ServiceError as error:
-        messages.error(request, error.message)
-        return redirect("edit-report", found.pk)
-    messages.info(request, f"Version {made.number} is published: every member of the project can read it.")
-    return redirect("report", found.pk)
+        messages.info(
+            request, f"Version {made.number} is published: every member of the project can read it."
+        )
+        return redirect("report", found.pk)
+    return redirect("edit-report", found.pk)
 
 
 def unpublish(request: HttpRequest, report_id: str) -> HttpResponse:
     """Withdraw all published versions."""
     found = report_picker.get_report(request, report_id)
-    return _as_owner(request, found, lambda user: services.unpublish(found, user=user), "edit-report",
-                     "It is withdrawn: readers and links see it no more. The draft is as it was.")  # fmt: skip
+    with telling(request):
+        services.unpublish(found, user=signed_in(request))
+        messages.info(request, "It is withdrawn: readers and links see it no more. The draft is as it was.")
+        return redirect("edit-report", found.pk)
+    return redirect("report", found.pk)
 
 
 def archive(request: HttpRequest, report_id: str) -> HttpResponse:
     """Put a report away, or (`archived` 0) take it back."""
     found = report_picker.get_report(request, report_id)
     away = request.POST.get("archived") != "0"
-    said = "It is in the archive." if away else "It is back in the list."
-    return _as_owner(
-        request, found, lambda user: services.archive(found, user=user, archived=away), "reports", said
-    )
-
-
-def _as_owner(request: HttpRequest, found: Report, service: Any, there: str, said: str) -> HttpResponse:
-    try:
-        service(signed_in(request))
-    except ServiceError as error:
-        messages.error(request, error.message)
-        return redirect("report", found.pk)
-    messages.info(request, said)
-    return redirect(there, found.pk) if there == "edit-report" else redirect(there)
+    with telling(request):
+        services.archive(found, user=signed_in(request), archived=away)
+        messages.info(request, "It is in the archive." if away else "It is back in the list.")
+        return redirect("reports")
+    return redirect("report", found.pk)
 
 
 def history(request: HttpRequest, report_id: str) -> HttpResponse:

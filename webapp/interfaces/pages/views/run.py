@@ -22,7 +22,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from scaling import MIN_POINTS
-from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.errors import REFUSED, Conflict, InvalidInput
 from webapp.base.formats import NoAmount, amount_in, whole_in
 from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces import files
@@ -31,7 +31,13 @@ from webapp.interfaces.exports.forms import download as file_of
 from webapp.interfaces.exports.of_project import run_pieces
 from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.access import allow, get_run, granted, projects_of, signed_in
-from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
+from webapp.interfaces.pages.answers import (
+    page_or_fragment,
+    refusal_json,
+    refusal_text,
+    telling,
+    wants_fragment,
+)
 from webapp.interfaces.pages.prediction.listing import of_run
 from webapp.interfaces.pages.run import attempts as alarm_pages
 from webapp.interfaces.pages.run import meaning as meanings
@@ -202,8 +208,7 @@ def figure(request: HttpRequest, run_id: str) -> HttpResponse:
         asked = question_of(request.GET)
         return JsonResponse(page_figure(run, asked, current_alarms(run), may_launch=may_launch(request)))
     except BadQuestion as error:
-        body = {"error": {"code": "invalid_input", "message": str(error), "field": error.field}}
-        return JsonResponse(body, status=400)
+        return refusal_json(error)
 
 
 def panels(request: HttpRequest, run_id: str) -> JsonResponse:
@@ -225,10 +230,7 @@ def log_lines(request: HttpRequest, run_id: str, attempt: int) -> JsonResponse:
     """The lines after the number `after`: what the open log appends."""
     found = _attempt(get_run(request, run_id), attempt)
     if (after := whole_in(request.GET.get("after", ""), 15)) is None:
-        body = {
-            "error": {"code": "invalid_input", "message": "after: the number of a line.", "field": "after"}
-        }
-        return JsonResponse(body, status=400)
+        return refusal_json(BadQuestion("after", "the number of a line."))
     return JsonResponse(since(found, after))
 
 
@@ -241,14 +243,12 @@ def _attempt(run: Run, number: int) -> Attempt:
 
 def stop(request: HttpRequest, run_id: str) -> HttpResponse:
     """Ask the run to stop."""
-    run = get_run(request, run_id)
-    return _change(request, run, lambda: lifecycle.cancel_run(run, user=signed_in(request)), "Stopping")
+    return _change(request, run_id, lifecycle.cancel_run, "Stopping")
 
 
 def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch the run's next attempt from its last checkpoint."""
-    run = get_run(request, run_id)
-    return _change(request, run, lambda: launch.resume_run(run, user=signed_in(request)), "Resuming")
+    return _change(request, run_id, launch.resume_run, "Resuming")
 
 
 def evaluate(request: HttpRequest, run_id: str) -> HttpResponse:
@@ -256,7 +256,7 @@ def evaluate(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
     try:
         found, is_new = ask_for(run, asked_in(request.POST.dict()), user=signed_in(request))
-    except (Conflict, InvalidInput) as error:
+    except REFUSED as error:
         messages.warning(request, str(error))  # at the top: no fragment, or the page would open below it
         asked = {name: request.POST.get(name, "")[:1000] for name in ASKED}
         return redirect(f"{reverse('run', args=[run.pk])}?{urlencode({'tab': 'benchmarks'} | asked)}")
@@ -269,11 +269,8 @@ def cancel_evaluation(request: HttpRequest, run_id: str, evaluation_id: int) -> 
     """Have a benchmark of a checkpoint not measured."""
     run = get_run(request, run_id)
     one = get_object_or_404(run.evaluations, pk=evaluation_id)
-    try:
+    with telling(request, Conflict):
         cancel(one, user=signed_in(request))
-    except Conflict as error:
-        messages.warning(request, str(error))
-    else:
         messages.info(request, f"{one} {'is' if one.state == 'cancelled' else 'will be'} cancelled.")
     return _to_benchmarks(run)
 
@@ -290,38 +287,27 @@ def extend(request: HttpRequest, run_id: str) -> HttpResponse:
     except NoAmount as error:
         messages.warning(request, f"The budget was not extended: {error}.")
         return redirect("run", run.pk)
-    return _change(
-        request,
-        run,
-        lambda: lifecycle.extend_run(run, hours, user=signed_in(request)),
-        "Extended the budget of",
-    )
+    extend = lambda run, user: lifecycle.extend_run(run, hours, user=user)
+    return _change(request, run_id, extend, "Extended the budget of")
 
 
 def priority(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put the queued run before or after others of its project."""
-    run, sent = get_run(request, run_id), request.POST.get("priority", "")
-    value = -1 if (number := whole_in(sent, 2)) is None else number
-    return _change(
-        request,
-        run,
-        lambda: places.set_priority(run, value, user=signed_in(request)),
-        "Changed the priority of",
-    )
+    value = -1 if (number := whole_in(request.POST.get("priority", ""), 2)) is None else number
+    put = lambda run, user: places.set_priority(run, value, user=user)
+    return _change(request, run_id, put, "Changed the priority of")
 
 
 def change(request: HttpRequest, run_id: str) -> HttpResponse:
     """Put right what is said of the run: name, tags and notes; of one that trains elsewhere also task, model, seed."""
-    run = get_run(request, run_id)
-    say = lambda: change_run(run, changes_in(request.POST.dict()), user=signed_in(request))
-    return _change(request, run, say, "Changed what is said of")
+    say = lambda run, user: change_run(run, changes_in(request.POST.dict()), user=user)
+    return _change(request, run_id, say, "Changed what is said of")
 
 
 def meaning(request: HttpRequest, run_id: str) -> HttpResponse:
     """Say which metric is the pass rate of a run that trains elsewhere, and on how many devices it trains."""
-    run = get_run(request, run_id)
-    say = lambda: state_meaning(run, meanings.meaning_in(request.POST.dict()), user=signed_in(request))
-    return _change(request, run, say, "Noted what the metrics mean of")
+    say = lambda run, user: state_meaning(run, meanings.meaning_in(request.POST.dict()), user=user)
+    return _change(request, run_id, say, "Noted what the metrics mean of")
 
 
 def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
@@ -329,35 +315,30 @@ def meaning_preview(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
     try:
         curve = meanings.preview(run, meanings.meaning_in(request.POST.dict()))
-    except (Conflict, InvalidInput) as error:
+    except REFUSED as error:
         curve = {"problem": str(error)}
     return render(request, "run/_meaning_preview.html", {"curve": curve})
 
 
 def launch_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Launch a draft."""
-    run = get_run(request, run_id)
-    return _change(request, run, lambda: editing.launch_draft(run, user=signed_in(request)), "Launched")
+    return _change(request, run_id, editing.launch_draft, "Launched")
 
 
 def delete_draft(request: HttpRequest, run_id: str) -> HttpResponse:
     """Delete a draft for good."""
     run = get_run(request, run_id)
-    try:
+    with telling(request, Conflict):
         editing.delete_draft(run, user=signed_in(request))
-    except Conflict as error:
-        messages.warning(request, str(error))
-        return redirect("run", run.pk)
-    messages.info(request, f"Deleted the draft {run.name}.")
-    return redirect("runs")
+        messages.info(request, f"Deleted the draft {run.name}.")
+        return redirect("runs")
+    return redirect("run", run_id)
 
 
-def _change(request: HttpRequest, run: Run, service: Callable[[], Run], done: str) -> HttpResponse:
-    try:
-        service()
-    except (Conflict, InvalidInput) as error:
-        messages.warning(request, str(error))
-    else:
+def _change(request: HttpRequest, run_id: str, service: Callable[..., Run], done: str) -> HttpResponse:
+    run = get_run(request, run_id)
+    with telling(request, REFUSED):
+        service(run, user=signed_in(request))
         messages.info(request, f"{done} {run.name}.")
     return redirect("run", run.pk)
 
@@ -368,7 +349,7 @@ def records(request: HttpRequest, run_id: str, form: str) -> HttpResponseBase:
     try:
         return download(form, f"{run.pk}-records", run_pieces(run, form))
     except InvalidInput as error:
-        return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
+        return refusal_text(error)
 
 
 def timeline(request: HttpRequest, run_id: str) -> HttpResponseBase:

@@ -23,7 +23,7 @@ from django.utils import timezone
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.base.formats import whole_in
 from webapp.interfaces.pages.access import allow, current_project, signed_in
-from webapp.interfaces.pages.answers import page_or_fragment
+from webapp.interfaces.pages.answers import page_or_fragment, refusal_json, refusal_text
 from webapp.interfaces.pages.forms import new_key
 from webapp.interfaces.pages.run.meaning import many_changes_in, names_of, previews
 from webapp.interfaces.pages.run_list import bulk_words, export
@@ -62,20 +62,13 @@ def download(request: HttpRequest, form: str) -> HttpResponseBase:
     try:
         ids = export.ids_of(project, state, compile_filter(state.filter, user=user))
     except InvalidInput as error:
-        return _refused(error, form)
+        return refusal_text(error) if form == "csv" else refusal_json(error)
     pieces, content_type = FORMS[form]
     rows = export.values_of(project, ids, state.columns)
     response = StreamingHttpResponse(pieces(rows, state), content_type=content_type)
     day = timezone.now().date().isoformat()
     response["Content-Disposition"] = f'attachment; filename="runs-{project.slug}-{day}.{form}"'
     return response
-
-
-def _refused(error: InvalidInput, form: str) -> HttpResponse:
-    if form == "csv":
-        return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
-    said = {"code": error.code, "message": error.message, "field": error.field}
-    return JsonResponse({"error": said}, status=error.status)
 
 
 def complete(request: HttpRequest) -> HttpResponse:

@@ -38,13 +38,13 @@ from webapp.identity.signin.openid_provider import (
 )
 from webapp.identity.signin.sessions import device_words
 from webapp.interfaces.pages.access import SESSION_KEY, signed_in
+from webapp.interfaces.pages.answers import telling, unlisted
 from webapp.interfaces.pages.forms import (
     ChangePasswordForm,
     ForgottenForm,
     NewPasswordForm,
     ProfileForm,
     SignInForm,
-    add_service_error,
 )
 from webapp.interfaces.pages.team_forms import JoinForm
 
@@ -161,11 +161,8 @@ def _link(
 ) -> HttpResponse:
     if not isinstance(request.user, User) or request.user.pk != asked.links:
         raise NotAccepted("You are signed in as somebody else meanwhile. Begin again on your account page.")
-    try:
+    with telling(request, Conflict):
         openid_flow.link(it, request.user, claims)
-    except Conflict as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, f"{it.name} is linked: you can sign in with it from now on.")
     return redirect("profile")
 
@@ -275,11 +272,8 @@ def link_identity(request: HttpRequest) -> HttpResponse:
 def unlink_identity(request: HttpRequest, identity_id: int) -> HttpResponse:
     """The identity signs in no more."""
     user = signed_in(request)
-    try:
+    with telling(request, Conflict):
         openid_flow.unlink(user, get_object_or_404(Identity, pk=identity_id, user=user))
-    except Conflict as error:
-        messages.error(request, error.message)
-    else:
         messages.success(request, "It is unlinked.")
     return redirect("profile")
 
@@ -287,7 +281,7 @@ def unlink_identity(request: HttpRequest, identity_id: int) -> HttpResponse:
 @sensitive_post_parameters("password", "again")
 @never_cache
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """What the link opens, or why it opens nothing."""
+    """What the link opens, or why it opens nothing. Its address is the key: for no search engine."""
     try:
         found = invitations.find_invitation(token)
     except NotFound as error:
@@ -317,11 +311,8 @@ def _register(request: HttpRequest, found: Invitation, token: str) -> HttpRespon
     form = JoinForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         name, password = form.cleaned_data["username"], form.cleaned_data["password"]
-        try:
+        with form.refusing():
             user = invitations.accept_as_new(token, username=name, password=password)
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
             login(request, user, backend=BACKEND)
             request.session[SESSION_KEY] = found.project.slug
             messages.info(request, f"Welcome. You are {found.role} in {found.project}.")
@@ -331,14 +322,8 @@ def _register(request: HttpRequest, found: Invitation, token: str) -> HttpRespon
 
 
 def _show(request: HttpRequest, found: Invitation, status: int = 200, **context: object) -> HttpResponse:
-    return _unlisted(render(request, "teams/invitation.html", context | {"invitation": found}, status=status))
+    return unlisted(render(request, "teams/invitation.html", context | {"invitation": found}, status=status))
 
 
 def _refused(request: HttpRequest, why: str, status: int) -> HttpResponse:
-    return _unlisted(render(request, "teams/invitation_refused.html", {"why": why}, status=status))
-
-
-def _unlisted(response: HttpResponse) -> HttpResponse:
-    """The address is the key: for no search engine. (Django's Referrer-Policy names it to no other site.)"""
-    response["X-Robots-Tag"] = "noindex"
-    return response
+    return unlisted(render(request, "teams/invitation_refused.html", {"why": why}, status=status))

@@ -5,13 +5,14 @@ from typing import Any
 from django.contrib import messages
 from django.core.cache import cache
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
-from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.errors import InvalidInput
 from webapp.base.formats import csv_file, whole_in
-from webapp.interfaces.pages.access import allow, current_project, projects_of, signed_in
+from webapp.interfaces.pages.access import current_project, get_in_projects, signed_in
+from webapp.interfaces.pages.answers import telling
 from webapp.interfaces.pages.forms import decision_panel
 from webapp.interfaces.pages.study_forms import numbers_in
 from webapp.record.runs.models import Run
@@ -117,14 +118,7 @@ def results_csv(request: HttpRequest, study_id: str) -> HttpResponse:
 
 def _get(request: HttpRequest, study_id: str) -> Study:
     """A study of one of the user's projects."""
-    for project in projects_of(request):
-        try:
-            study = selectors.study_by_id(project, study_id)
-        except NotFound:
-            continue
-        allow(request, project)
-        return study
-    raise Http404("no such study")
+    return get_in_projects(request, lambda project: selectors.study_by_id(project, study_id))
 
 
 def _metric(request: HttpRequest) -> str:
@@ -185,11 +179,8 @@ def add_run(request: HttpRequest, study_id: str) -> HttpResponse:
     if (run := Run.objects.filter(project=found.project_id, pk=text).first()) is None:
         messages.warning(request, f"There is no run {text[:40]} in this project.")
         return redirect("study", found.pk)
-    try:
+    with telling(request):
         place = services.add_run(found, run, user=signed_in(request), position=whole_in(arm, 5))
-    except ServiceError as error:
-        messages.warning(request, error.message)
-    else:
         messages.info(request, f"{run.name} is in the study now, under {place.label}.")
     return redirect("study", found.pk)
 
@@ -206,13 +197,10 @@ def remove_run(request: HttpRequest, study_id: str, run_id: str) -> HttpResponse
 def launch_seeds(request: HttpRequest, study_id: str) -> HttpResponse:
     """Launch every variant with further seeds."""
     found = _get(request, study_id)
-    try:
+    with telling(request, before="Nothing was launched. "):
         count = services.launch_seeds(
             found, numbers_in(request.POST.get("seeds", "")), user=signed_in(request)
         )
-    except ServiceError as error:
-        messages.warning(request, f"Nothing was launched. {error.message}")
-    else:
         said = f"Launched {count} further runs." if count else "These seeds were launched before."
         messages.info(request, said)
     return redirect("study", found.pk)
@@ -232,10 +220,8 @@ def rename(request: HttpRequest, study_id: str) -> HttpResponse:
     """Give the study another name."""
     found = _get(request, study_id)
     name, was = request.POST.get("name", ""), request.POST.get("was", "")
-    try:
+    with telling(request, before="The study was not renamed. "):
         services.rename_study(found, name, was=was, user=signed_in(request))
-    except ServiceError as error:
-        messages.warning(request, f"The study was not renamed. {error.message}")
     return redirect("study", found.pk)
 
 

@@ -3,6 +3,7 @@
 What happens by itself in a project: what its runs are stopped for, and what is cleaned up after them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -13,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from webapp.base.errors import REFUSED, NotFound, ServiceError
+from webapp.base.errors import REFUSED, NotFound
 from webapp.identity.accounts import invitations, selectors, services
 from webapp.identity.accounts.invitations import send_invitation
 from webapp.identity.accounts.models import Invitation, Organisation, Project, Role, User
@@ -21,7 +22,7 @@ from webapp.identity.accounts.permissions import Permission
 from webapp.identity.secrets import services as secrets
 from webapp.identity.secrets.services import COMMON
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, granted, projects_of, signed_in
-from webapp.interfaces.pages.forms import add_service_error
+from webapp.interfaces.pages.answers import telling
 from webapp.interfaces.pages.team_forms import (
     InviteForm,
     NewProjectForm,
@@ -74,26 +75,21 @@ def _try_invite(request: HttpRequest, form: InviteForm) -> dict[str, Any] | None
     """The link of a new invitation and whether it was mailed; None with the reason in the form."""
     if not form.is_valid():
         return None
-    try:
+    with form.refusing():
         invitation, token = invitations.invite(
             current_project(request), actor=signed_in(request), **form.cleaned_data
         )
-    except ServiceError as error:
-        add_service_error(form, error.field, error.message)
-        return None
-    url = request.build_absolute_uri(reverse("invitation", args=[token]))
-    return {"url": url, "invitation": invitation, "mailed": send_invitation(invitation, url)}
+        url = request.build_absolute_uri(reverse("invitation", args=[token]))
+        return {"url": url, "invitation": invitation, "mailed": send_invitation(invitation, url)}
+    return None
 
 
 def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
     """Give a member another role."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
     role = request.POST.get("role", "")
-    try:
+    with telling(request, REFUSED):
         services.change_role(project, user, role, actor=signed_in(request))
-    except REFUSED as error:
-        messages.warning(request, error.message)
-    else:
         messages.info(request, f"{user} is {role} now.")
     return redirect("members")
 
@@ -101,11 +97,8 @@ def change_role(request: HttpRequest, user_id: int) -> HttpResponse:
 def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
     """Take somebody out of the project."""
     project, user = current_project(request), get_object_or_404(User, pk=user_id)
-    try:
+    with telling(request, REFUSED):
         services.remove_member(project, user, actor=signed_in(request))
-    except REFUSED as error:
-        messages.warning(request, error.message)
-    else:
         messages.info(request, f"{user} is no member any more.")
     return redirect("members")
 
@@ -113,23 +106,18 @@ def remove_member(request: HttpRequest, user_id: int) -> HttpResponse:
 def leave_project(request: HttpRequest) -> HttpResponse:
     """The reader leaves the project. An owner who is no member has nothing to leave, and is told so."""
     project, user = current_project(request), signed_in(request)
-    try:
+    with telling(request):
         services.remove_member(project, user, actor=user)
-    except ServiceError as error:
-        messages.warning(request, error.message)
-        return redirect("members")
-    messages.info(request, f"You have left {project}.")
-    return redirect("overview")
+        messages.info(request, f"You have left {project}.")
+        return redirect("overview")
+    return redirect("members")
 
 
 def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
     """Take an invitation back; doing so again changes nothing."""
     found = get_object_or_404(Invitation, pk=invitation_id, project=current_project(request))
-    try:
+    with telling(request):
         invitations.revoke_invitation(found, actor=signed_in(request))
-    except ServiceError as error:
-        messages.warning(request, error.message)
-    else:
         messages.info(request, "The invitation is taken back: its link opens nothing from now on.")
     return redirect("members")
 
@@ -143,11 +131,8 @@ def project_settings(request: HttpRequest) -> HttpResponse:
     project = current_project(request)
     form = ProjectForm.of(project, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with form.refusing():
             services.change_project(project, actor=signed_in(request), **form.cleaned_data)
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
             messages.info(request, "The settings are saved.")
             return redirect("project-settings")
     return _settings(request, form, SecretForm())
@@ -158,11 +143,8 @@ def set_secret(request: HttpRequest) -> HttpResponse:
     """Store a secret, new or in the place of the one of this name. Its value is in no answer."""
     project, form = current_project(request), SecretForm(request.POST)
     if form.is_valid():
-        try:
+        with form.refusing():
             is_new = secrets.set_secret(project, user=signed_in(request), **form.cleaned_data)
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
             name = form.cleaned_data["name"].strip()
             words = "is set" if is_new else "has another value"
             messages.info(request, f"{name} {words}: jobs that start from now on have it.")
@@ -185,19 +167,15 @@ def set_queue(request: HttpRequest) -> HttpResponse:
     """How many runs may be at work, and the quota."""
     project, form = current_project(request), QueueForm(request.POST)
     if form.is_valid():
-        try:
+        with form.refusing():
             places.set_queue(project, user=signed_in(request), **form.cleaned_data)
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
             messages.info(request, "Places and quota are saved.")
             return redirect("project-settings")
     return _settings(request, ProjectForm.of(project), SecretForm(), form)
 
 
 def _queue_form(project: Project) -> QueueForm:
-    row = ProjectQueue.objects.filter(project=project).first()
-    known = row or ProjectQueue()
+    known = ProjectQueue.objects.filter(project=project).first() or ProjectQueue()
     return QueueForm(initial={name: getattr(known, name) for name in QueueForm.base_fields})
 
 
@@ -221,63 +199,8 @@ def _settings(
 
 
 @never_cache
-def organisation(request: HttpRequest) -> HttpResponse:
-    """Projects and owners of the organisation that the current project belongs to; owners change them here."""
-    return _organisation(request)
-
-
-def new_project(request: HttpRequest) -> HttpResponse:
-    """Make a project and go there."""
-    found, form = current_project(request).organisation, NewProjectForm(request.POST)
-    if form.is_valid():
-        try:
-            project = services.found_project(found, actor=signed_in(request), **form.cleaned_data)
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
-            request.session[SESSION_KEY] = project.slug
-            messages.info(request, f"{project} is there. Invite whoever works in it.")
-            return redirect("members")
-    return _organisation(request, new_project_form=form)
-
-
-def rename_organisation(request: HttpRequest) -> HttpResponse:
-    """Give the organisation another name."""
-    found = current_project(request).organisation
-    name = request.POST.get("name", "")
-    return _change(request, lambda: services.rename_organisation(found, name=name, actor=signed_in(request)))
-
-
-def add_owner(request: HttpRequest) -> HttpResponse:
-    """Make somebody of its projects an owner."""
-    found = current_project(request).organisation
-    name = request.POST.get("username", "")
-    return _change(request, lambda: services.add_owner(found, username=name, actor=signed_in(request)))
-
-
-def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
-    """End somebody's ownership."""
-    found, actor = current_project(request).organisation, signed_in(request)
-
-    def end() -> None:
-        user = services.person_of(found, user_id)
-        services.remove_owner(found, user=user, actor=actor)
-
-    return _change(request, end)
-
-
-def _change(request: HttpRequest, change: Any) -> HttpResponse:
-    try:
-        change()
-    except ServiceError as error:
-        messages.warning(request, error.message)
-    else:
-        messages.info(request, "It is changed.")
-    return redirect("organisation")
-
-
-def _organisation(request: HttpRequest, new_project_form: NewProjectForm | None = None) -> HttpResponse:
-    """Everybody sees the projects that they are in; owners see all, and the forms."""
+def organisation(request: HttpRequest, new_project_form: NewProjectForm | None = None) -> HttpResponse:
+    """The organisation of the current project: everybody sees the projects that they are in, owners all, and forms."""
     found: Organisation = current_project(request).organisation
     owners = list(selectors.owners_of(found))
     is_owner = signed_in(request) in owners
@@ -297,10 +220,59 @@ def _organisation(request: HttpRequest, new_project_form: NewProjectForm | None 
     return render(request, "teams/organisation.html", context, status=_status(form))
 
 
+def new_project(request: HttpRequest) -> HttpResponse:
+    """Make a project and go there."""
+    found, form = current_project(request).organisation, NewProjectForm(request.POST)
+    if form.is_valid():
+        with form.refusing():
+            project = services.found_project(found, actor=signed_in(request), **form.cleaned_data)
+            request.session[SESSION_KEY] = project.slug
+            messages.info(request, f"{project} is there. Invite whoever works in it.")
+            return redirect("members")
+    return organisation(request, new_project_form=form)
+
+
+def rename_organisation(request: HttpRequest) -> HttpResponse:
+    """Give the organisation another name."""
+    return _change(request, services.rename_organisation, name=request.POST.get("name", ""))
+
+
+def add_owner(request: HttpRequest) -> HttpResponse:
+    """Make somebody of its projects an owner."""
+    return _change(request, services.add_owner, username=request.POST.get("username", ""))
+
+
+def remove_owner(request: HttpRequest, user_id: int) -> HttpResponse:
+    """End somebody's ownership."""
+    remove = lambda found, actor: services.remove_owner(
+        found, user=services.person_of(found, user_id), actor=actor
+    )
+    return _change(request, remove)
+
+
+def _change(request: HttpRequest, service: Callable[..., Any], **asked: Any) -> HttpResponse:
+    with telling(request):
+        service(current_project(request).organisation, actor=signed_in(request), **asked)
+        messages.info(request, "It is changed.")
+    return redirect("organisation")
+
+
 @never_cache
-def automation(request: HttpRequest) -> HttpResponse:
+def automation(
+    request: HttpRequest, policy_form: PolicyForm | None = None, retention_form: RetentionForm | None = None
+) -> HttpResponse:
     """Every member sees what is in force; admins change it."""
-    return _page(request)
+    project = current_project(request)
+    policy, kept = project_policy(project), policy_of(project)
+    policy_form = policy_form or PolicyForm(policy=policy)
+    retention_form = retention_form or RetentionForm(policy=kept)
+    context = {
+        "policy": policy,
+        "policy_form": policy_form,
+        "retention": kept,
+        "retention_form": retention_form,
+    }
+    return render(request, "teams/automation.html", context, status=_status(policy_form, retention_form))
 
 
 def set_policies(request: HttpRequest) -> HttpResponse:
@@ -308,16 +280,13 @@ def set_policies(request: HttpRequest) -> HttpResponse:
     project = current_project(request)
     form = PolicyForm(request.POST, policy=project_policy(project))
     if form.is_valid():
-        try:
+        with form.refusing():
             policies.set_project_policy(
                 project, actions=form.actions, advice_delta=form.cleaned_data["advice_delta"], user=signed_in(request)
             )  # fmt: skip
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
             messages.info(request, "The policies are saved: they hold for what is found from now on.")
             return redirect("automation")
-    return _page(request, policy_form=form)
+    return automation(request, policy_form=form)
 
 
 def set_retention(request: HttpRequest) -> HttpResponse:
@@ -325,14 +294,11 @@ def set_retention(request: HttpRequest) -> HttpResponse:
     project = current_project(request)
     form = RetentionForm(request.POST, policy=policy_of(project))
     if form.is_valid():
-        try:
+        with form.refusing():
             retention.set_policy(project, user=signed_in(request), **form.cleaned_data)
-        except ServiceError as error:
-            add_service_error(form, error.field, error.message)
-        else:
             messages.info(request, "The clean-up is saved: it holds from the next step on, within a minute.")
             return redirect("automation")
-    return _page(request, retention_form=form)
+    return automation(request, retention_form=form)
 
 
 @never_cache
@@ -341,18 +307,3 @@ def retention_preview(request: HttpRequest) -> HttpResponse:
     project = current_project(request)
     policy = policy_of(project)
     return render(request, "teams/_preview.html", {"retention": policy, "preview": preview(project, policy)})
-
-
-def _page(
-    request: HttpRequest, policy_form: PolicyForm | None = None, retention_form: RetentionForm | None = None
-) -> HttpResponse:
-    project = current_project(request)
-    policy, kept = project_policy(project), policy_of(project)
-    context = {
-        "policy": policy,
-        "policy_form": policy_form or PolicyForm(policy=policy),
-        "retention": kept,
-        "retention_form": retention_form or RetentionForm(policy=kept),
-    }
-    failed = any(form is not None and form.errors for form in (policy_form, retention_form))
-    return render(request, "teams/automation.html", context, status=UNPROCESSABLE if failed else 200)
