@@ -21,44 +21,46 @@ def page() -> str:
     document = api.get_openapi_schema(path_prefix="/api/v1/")
     parts = ["# REST API\n", text(document["info"]["description"]) + "\n", NOTE]
     for group in groups_of(document):
-        parts.append(f"## {group.title}\n")
-        for operation in group.operations:
+        parts.append(f"## {group['title']}\n")
+        for operation in group["operations"]:
             parts += _operation(operation)
     parts.append("## Shapes\n")
     for shape in shapes_of(document):
-        parts += [f"### {shape.name}\n"]
-        parts += [text(shape.says) + "\n"] if shape.says else []
-        parts += [_fields(shape.members)] if shape.members else []
+        parts += [f"### {shape['name']}\n"]
+        parts += [text(shape["says"]) + "\n"] if shape["says"] else []
+        parts += [_fields(shape["members"])] if shape["members"] else []
     return "\n".join(parts)
 
 
 def _operation(operation) -> Iterator[str]:
-    yield f"### {operation.method} {operation.path}\n"
-    said = [operation.summary.rstrip("."), f"scope `{operation.scope}`" if operation.scope else "no token"]
+    yield f"### {operation['method']} {operation['path']}\n"
+    scope = operation["scope"]
+    said = [operation["summary"].rstrip("."), f"scope `{scope}`" if scope else "no token"]
     yield f"{text('; '.join(said))}.\n"
-    if operation.says:
-        yield text(operation.says) + "\n"
-    if operation.parameters:
-        rows = ([f"`{each.name}`", each.place, *_said(each)] for each in operation.parameters)
+    if operation["says"]:
+        yield text(operation["says"]) + "\n"
+    if operation["parameters"]:
+        rows = ([f"`{each['name']}`", each["place"], *_said(each)] for each in operation["parameters"])
         yield table(["parameter", "in", "is", "default", "meaning"], rows)
-    if operation.body:
+    if operation["body"]:
         yield "The body:\n"
-        yield _fields(operation.body)
-    answers = [*operation.answers, *operation.refusals]
-    yield table(["answer", "is", "when"], ([a.status, _link(a.shape), cell(a.says)] for a in answers))
+        yield _fields(operation["body"])
+    answers = [*operation["answers"], *operation["refusals"]]
+    rows = ([each["status"], _link(each["shape"]), cell(each["says"])] for each in answers)
+    yield table(["answer", "is", "when"], rows)
 
 
 def _fields(members: Iterable) -> str:
     return table(
-        ["field", "is", "default", "meaning"], ([f"`{each.name}`", *_said(each)] for each in members)
+        ["field", "is", "default", "meaning"], ([f"`{each['name']}`", *_said(each)] for each in members)
     )
 
 
 def _said(member) -> list[str]:
     """Type, default and meaning."""
-    kind = cell(member.type).replace(member.shape, _link(member.shape)) if member.shape else cell(member.type)
-    default = f"`{cell(member.default)}`" if member.default else ("required" if member.required else "–")
-    return [kind, default, cell(member.says)]
+    kind, shape, default = cell(member["type"]), member.get("shape"), member["default"]
+    said = f"`{cell(default)}`" if default else ("required" if member["required"] else "–")
+    return [kind.replace(shape, _link(shape)) if shape else kind, said, cell(member["says"])]
 
 
 def _link(shape: str) -> str:

@@ -1,7 +1,9 @@
-"""The OpenAPI document as a page for people: operations by tag, and the shapes that they share."""
+"""The OpenAPI document as a page for people: operations by tag, and the shapes that they share.
+
+All of it goes into `docs/api.html`, as mappings.
+"""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
@@ -14,104 +16,41 @@ TITLES = {
 QUIET = {"401", "403", "413", "500"}  # the same everywhere: said once, at the top
 
 
-@dataclass(frozen=True)
-class Member:
-    """A parameter, or a field of a shape. `shape`: the name of the shape that it holds, where there is one."""
-
-    name: str
-    type: str
-    says: str
-    required: bool
-    place: str = ""
-    shape: str = ""
-    default: str = ""
-
-
-@dataclass(frozen=True)
-class Example:
-    content_type: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: str
-    says: str
-    shape: str = ""
-    examples: list[Example] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One method of one address. `command` does it with curl."""
-
-    key: str
-    method: str
-    path: str
-    summary: str
-    says: str
-    scope: str
-    parameters: list[Member]
-    body: list[Member]
-    body_example: str
-    answers: list[Answer]
-    refusals: list[Answer]
-    command: str
-
-
-@dataclass(frozen=True)
-class Group:
-    key: str
-    title: str
-    operations: list[Operation]
-
-
-@dataclass(frozen=True)
-class Shape:
-    name: str
-    says: str
-    members: list[Member]
-
-
-def groups_of(document: Json) -> list[Group]:
-    """Operations by their first tag, in the order of TITLES, others last."""
-    found: dict[str, list[Operation]] = {}
+def groups_of(document: Json) -> list[Json]:
+    """{"key", "title", "operations"}: by the operations' first tag, in the order of TITLES, others last."""
+    found: dict[str, list[Json]] = {}
     for path, operations in document["paths"].items():
         for method, raw in operations.items():
             found.setdefault((raw.get("tags") or ["other"])[0], []).append(
                 _operation(document, path, method, raw)
             )
     order = [*TITLES, *sorted(set(found) - set(TITLES))]
-    return [Group(tag, TITLES.get(tag, tag.capitalize()), found[tag]) for tag in order if tag in found]
-
-
-def shapes_of(document: Json) -> list[Shape]:
-    """Every shape, by name; one without fields says what it may be."""
-    shapes = document["components"]["schemas"]
     return [
-        Shape(
-            name,
-            shape.get("description") or ("" if shape.get("properties") else type_of(shape)),
-            members_of(shape),
-        )
-        for name, shape in sorted(shapes.items())
+        {"key": tag, "title": TITLES.get(tag, tag.capitalize()), "operations": found[tag]}
+        for tag in order
+        if tag in found
     ]
 
 
-def members_of(shape: Json) -> list[Member]:
+def shapes_of(document: Json) -> list[Json]:
+    """{"name", "says", "members"} of every shape, by name; one without fields says what it may be."""
+    return [
+        {
+            "name": name,
+            "says": shape.get("description") or ("" if shape.get("properties") else type_of(shape)),
+            "members": members_of(shape),
+        }
+        for name, shape in sorted(document["components"]["schemas"].items())
+    ]
+
+
+def members_of(shape: Json) -> list[Json]:
     """The fields of an object's schema."""
     required = set(shape.get("required", ()))
     return [
-        Member(
-            name,
-            type_of(each),
-            each.get("description", ""),
-            name in required,
-            shape=_shape_in(each),
-            default=_default(each),
-        )
+        _member(name, each, each.get("description", ""), name in required) | {"shape": _shape_in(each)}
         for name, each in shape.get("properties", {}).items()
-    ]  # fmt: skip
+    ]
 
 
 def type_of(schema: Json) -> str:
@@ -139,34 +78,40 @@ _WORDS: dict[tuple[Any, Any], str] = {
 }  # fmt: skip
 
 
-def _operation(document: Json, path: str, method: str, raw: Json) -> Operation:
+def _operation(document: Json, path: str, method: str, raw: Json) -> Json:
+    """One method of one address. `command` does it with curl."""
     body = raw.get("requestBody", {}).get("content", {}).get("application/json", {})
     answers = [_answer(str(status), each) for status, each in raw["responses"].items()]
-    return Operation(
-        key=raw["operationId"].removeprefix("webapp_api_"),
-        method=method.upper(),
-        path=path,
-        summary=raw.get("summary", ""),
-        says=raw.get("description", ""),
-        scope=raw.get("x-scope", ""),
-        parameters=[_parameter(each) for each in raw.get("parameters", ())],
-        body=_body(document, body.get("schema", {})),
-        body_example=_pretty(body["example"]) if "example" in body else "",
-        answers=[each for each in answers if each.status[0] in "23"],
-        refusals=[each for each in answers if each.status[0] not in "23" and each.status not in QUIET],
-        command=_command(path, method, body.get("example")),
-    )
+    return {
+        "key": raw["operationId"].removeprefix("webapp_api_"),
+        "method": method.upper(),
+        "path": path,
+        "summary": raw.get("summary", ""),
+        "says": raw.get("description", ""),
+        "scope": raw.get("x-scope", ""),
+        "parameters": [
+            _member(each["name"], each["schema"], each.get("description", ""), each.get("required", False))
+            | {"place": each["in"]}
+            for each in raw.get("parameters", ())
+        ],
+        "body": _body(document, body.get("schema", {})),
+        "body_example": _pretty(body["example"]) if "example" in body else "",
+        "answers": [each for each in answers if each["status"][0] in "23"],
+        "refusals": [
+            each for each in answers if each["status"][0] not in "23" and each["status"] not in QUIET
+        ],
+        "command": _command(path, method, body.get("example")),
+    }
 
 
-def _parameter(raw: Json) -> Member:
-    schema = raw["schema"]
-    says = raw.get("description", "")
-    return Member(
-        raw["name"], type_of(schema), says, raw.get("required", False), raw["in"], default=_default(schema)
-    )
+def _member(name: str, schema: Json, says: str, required: bool) -> Json:
+    """A parameter, or a field of a shape."""
+    value = schema.get("default")
+    default = "" if value in (None, "", []) else json.dumps(value)
+    return {"name": name, "type": type_of(schema), "says": says, "required": required, "default": default}
 
 
-def _body(document: Json, schema: Json) -> list[Member]:
+def _body(document: Json, schema: Json) -> list[Json]:
     """The fields of what is sent; of one of several shapes, those of the first."""
     while "properties" not in schema:
         several = schema.get("oneOf") or schema.get("anyOf")
@@ -179,13 +124,20 @@ def _body(document: Json, schema: Json) -> list[Member]:
     return members_of(schema)
 
 
-def _answer(status: str, raw: Json) -> Answer:
+def _answer(status: str, raw: Json) -> Json:
     content = raw.get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
     examples = [
-        Example(kind, _pretty(each["example"])) for kind, each in content.items() if "example" in each
+        {"content_type": kind, "text": _pretty(each["example"])}
+        for kind, each in content.items()
+        if "example" in each
     ]
-    return Answer(status, raw.get("description", ""), _shape_in(schema), examples)
+    return {
+        "status": status,
+        "says": raw.get("description", ""),
+        "shape": _shape_in(schema),
+        "examples": examples,
+    }
 
 
 def _shape_in(schema: Json) -> str:
@@ -194,11 +146,6 @@ def _shape_in(schema: Json) -> str:
         return schema["$ref"].rsplit("/", 1)[-1]
     inner = [schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", ())]
     return next((name for each in inner if isinstance(each, dict) and (name := _shape_in(each))), "")
-
-
-def _default(schema: Json) -> str:
-    value = schema.get("default")
-    return "" if value in (None, "", []) else json.dumps(value)
 
 
 def _pretty(example: Any) -> str:

@@ -1,7 +1,6 @@
 """The overview: runs, identified ceilings, alarms, queue, ended runs, leaders. A constant number of queries."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ from django.utils import timezone
 
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.marks import duration, shared_scale
+from webapp.interfaces.pages.run.attempts import last_line
 from webapp.interfaces.pages.run_list.columns import Row, rows_of
 from webapp.record.alarm_rules import Level
 from webapp.record.evaluations.selectors import open_of
@@ -18,8 +18,7 @@ from webapp.record.runs.pace import time_left
 from webapp.record.runs.places import waiting_of
 from webapp.record.runs.selectors import span_of_runs
 from webapp.record.runs.states import ACTIVE, ENDED, WAITING
-from webapp.reporting.alarms import judge as alarm_words
-from webapp.reporting.alarms.models import Alarm
+from webapp.reporting.alarms.judge import alarm_payload
 from webapp.science.curves import words
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.leaderboard import leaderboard
@@ -32,26 +31,6 @@ MOST = 12  # rows of a section
 FEW = 10  # runs of a project that is new
 LEADERS_SECONDS = 60
 PARTS = ("alarms", "running", "waiting", "identified", "ended", "leaders", "reviews")
-
-
-@dataclass(frozen=True)
-class Raised:
-    """An active alarm and its run."""
-
-    run: Run
-    alarm: Alarm
-    message: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run that ended, what came of it, and what to do next (`next_url_name` "run" or "launch")."""
-
-    row: Row
-    result: str
-    next_step: str = ""
-    relaunch: bool = False
 
 
 def overview(project: Project) -> Payload:
@@ -96,17 +75,11 @@ def _to_the_end(row: Row, span: tuple[Point, Point] | None) -> str:
     return f"ends in about {duration(left)}" if left is not None else ""
 
 
-def raised(rows: Sequence[Row]) -> list[Raised]:
+def raised(rows: Sequence[Row]) -> list[Payload]:
     """The active alarms of runs at work: critical ones first, then the newest."""
-    found = [
-        Raised(row.run, alarm, payload["message"], payload["meaning"])
-        for row in rows
-        for alarm in row.alarms
-        if (payload := alarm_words.alarm_payload(alarm))
-    ]
-    return sorted(
-        found, key=lambda item: (item.alarm.level != Level.CRITICAL, -item.alarm.raised_at.timestamp())
-    )
+    found = [(alarm, row.run) for row in rows for alarm in row.alarms]
+    found.sort(key=lambda pair: (pair[0].level != Level.CRITICAL, -pair[0].raised_at.timestamp()))
+    return [alarm_payload(alarm) | {"alarm": alarm, "run": run} for alarm, run in found]
 
 
 def queued(project: Project) -> Payload:
@@ -143,18 +116,22 @@ def _identified(project: Project) -> list[Payload]:
     ]
 
 
-def _ended(row: Row) -> Ended:
-    run = row.run
+def _ended(row: Row) -> Payload:
+    """A run that ended, what came of it, and what to do next."""
+    run, said = row.run, last_line(row.run.state_reason)
     if run.state == State.SUCCEEDED:
-        return Ended(row, _outcome(row))
+        return {"row": row, "result": _outcome(row)}
     if run.state == State.CANCELLED:
-        return Ended(row, f"{_last_line(run.state_reason) or 'Cancelled.'} {_outcome(row)}".strip())
-    reason = _last_line(run.state_reason) or "No reason was given; its log may say."
+        return {"row": row, "result": f"{said or 'Cancelled.'} {_outcome(row)}"}
+    relaunch = False
     if run.origin == Run.Origin.TRACKED:
-        return Ended(row, reason, "Look at its trainer.")
-    if row.used_hours:
-        return Ended(row, reason, "Read its log, then resume it: it goes on from its last checkpoint.")
-    return Ended(row, reason, "Nothing was trained. Mend the cause, then launch it again.", relaunch=True)
+        next_step = "Look at its trainer."
+    elif row.used_hours:
+        next_step = "Read its log, then resume it: it goes on from its last checkpoint."
+    else:
+        next_step, relaunch = "Nothing was trained. Mend the cause, then launch it again.", True
+    reason = said or "No reason was given; its log may say."
+    return {"row": row, "result": reason, "next_step": next_step, "relaunch": relaunch}
 
 
 def _outcome(row: Row) -> str:
@@ -170,14 +147,9 @@ def _outcome(row: Row) -> str:
     return f"Reached {rate}; ceiling {row.ceiling['text']} ({row.ceiling['interval_text']})."
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
-def _worst_first(ended: list[Ended]) -> list[Ended]:
+def _worst_first(ended: list[Payload]) -> list[Payload]:
     """What failed or was lost stands above the others, which stay in their order."""
-    return sorted(ended, key=lambda item: item.row.run.state not in (State.FAILED, State.LOST))
+    return sorted(ended, key=lambda item: item["row"].run.state not in (State.FAILED, State.LOST))
 
 
 def leaders(project: Project) -> list[Payload]:
@@ -186,10 +158,8 @@ def leaders(project: Project) -> list[Payload]:
     if newest is None:
         return []
     key = f"leaders-{project.pk}-{newest[0]}-{newest[1].timestamp()}"
-    if (known := cache.get(key)) is None:
-        known = [leader(group) for group in leaderboard(project, published=False)]
-        cache.set(key, known, LEADERS_SECONDS)
-    return known
+    compute = lambda: [leader(group) for group in leaderboard(project, published=False)]
+    return cache.get_or_set(key, compute, LEADERS_SECONDS) or []
 
 
 def leader(group: Payload) -> Payload:

@@ -46,9 +46,18 @@ class Field:
         return self.text != self.base_text
 
     @property
-    def status(self) -> "Status":
-        """What stands under its widget."""
-        return status_of(self)
+    def status(self) -> dict[str, Any]:
+        """What stands under its widget: its problems, and what the revision says where it differs."""
+        return {
+            "id": f"st-{self.spec.id}",
+            "widget": f"i-{self.spec.id}",
+            "name": self.spec.name,
+            "problems": self.problems,
+            "is_changed": self.is_changed,
+            "was": self.was,
+            "base_text": self.base_text,
+            "note": self.note,
+        }
 
     @property
     def is_on(self) -> bool:
@@ -155,30 +164,6 @@ def options_of(task: str) -> list[Field]:
     """What a task's options are, for reading: the defaults as texts. Empty for a task that is not there."""
     schema = task_options(task)
     return [Field(spec, "", to_text(spec, spec.default)) for spec in fields_of(schema)] if schema else []
-
-
-@dataclass(frozen=True)
-class Status:
-    """What stands under a widget: its problems, and what the revision says where it differs."""
-
-    id: str
-    widget: str  # id of the widget
-    name: str  # of the form's field
-    label: str
-    problems: tuple[str, ...]
-    is_changed: bool = False
-    was: str = ""
-    base_text: str = ""
-    note: str = ""
-
-
-def status_of(field: Field) -> Status:
-    """Of a setting."""
-    spec = field.spec
-    return Status(
-        f"st-{spec.id}", f"i-{spec.id}", spec.name, spec.label, field.problems, field.is_changed, field.was,
-        field.base_text, field.note,
-    )  # fmt: skip
 
 
 def grouped(recipes: Iterable[T], slug_of: Callable[[T], str]) -> list[tuple[str, list[Family[T]]]]:

@@ -155,10 +155,8 @@ def setting_of(field_name: str, reason: str) -> str:
 def _remembered(recipe: Recipe) -> tuple[str, str] | None:
     """As `runnable_problem`, asked once in a while for the same settings. Any of them may decide what fits."""
     key = f"runnable-{content_hash(recipe)}"
-    if (known := cache.get(key)) is None:
-        known = [runnable_problem(recipe, patience=LIVE_PATIENCE_SECONDS)]
-        cache.set(key, known, CACHED_SECONDS)
-    return known[0]
+    ask = lambda: [runnable_problem(recipe, patience=LIVE_PATIENCE_SECONDS)]
+    return cache.get_or_set(key, ask, CACHED_SECONDS)[0]  # type: ignore[index]
 
 
 NOT_SEEN, REFUSES, OLD, SILENT = "not seen", "refuses", "old", "does not answer"
@@ -221,10 +219,7 @@ def cluster_now(*, asks_worker: bool = True) -> Cluster:
 
 def _worker() -> str:
     key = f"worker-{hash(settings.CELERY_BROKER_URL)}"
-    if (known := cache.get(key)) is None:
-        known = health.worker()
-        cache.set(key, known, CACHED_SECONDS)
-    return known
+    return str(cache.get_or_set(key, health.worker, CACHED_SECONDS))
 
 
 def _worker_noted() -> str:

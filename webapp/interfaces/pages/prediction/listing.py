@@ -168,19 +168,10 @@ def of_run(project: Project, run: str) -> list[Prediction]:
     return list(named(selectors.predictions_of(project, run=run))[:MOST_OF_RUN])
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One thing that a prediction says otherwise than the one it replaces."""
-
-    what: str
-    before: str
-    now: str
-
-
-def differences(old: Prediction, new: Prediction) -> list[Difference]:
+def differences(old: Prediction, new: Prediction) -> list[dict[str, str]]:
     """What changed from a prediction to the one that replaces it; what stayed is left out."""
     return [
-        Difference(what, before, now)
+        {"what": what, "before": before, "now": now}
         for (what, before), (_, now) in zip(_facts(old), _facts(new), strict=True)
         if before != now
     ]

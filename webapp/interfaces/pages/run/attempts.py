@@ -125,29 +125,19 @@ def last_words(run: Run) -> str:
     return render_to_string("run/_last_words.html", {"run": run, "lines": lines}).strip() if lines else ""
 
 
-@dataclass(frozen=True)
-class AttemptRow:
-    """One attempt; `waited` before it started, `lasted` since then until it ended or now, in words."""
-
-    attempt: Attempt
-    waited: str
-    lasted: str
-    resumed: str
-    device: str
-    reason: str
-
-
-def attempt_rows(attempts: Iterable[Attempt], now: datetime) -> list[AttemptRow]:
-    """Rows in the order given."""
+def attempt_rows(attempts: Iterable[Attempt], now: datetime) -> list[dict[str, Any]]:
+    """In the order given; `waited` before it started, `lasted` since then until it ended or now, in words."""
     return [
-        AttemptRow(
-            attempt,
-            _between(attempt.created_at, attempt.started_at or attempt.ended_at),
-            _between(attempt.started_at, attempt.ended_at or (now if attempt.state in LIVE else None)),
-            resumed(attempt),
-            device(attempt),
-            last_line(attempt.message),
-        )
+        {
+            "attempt": attempt,
+            "waited": _between(attempt.created_at, attempt.started_at or attempt.ended_at),
+            "lasted": _between(
+                attempt.started_at, attempt.ended_at or (now if attempt.state in LIVE else None)
+            ),
+            "resumed": resumed(attempt),
+            "device": device(attempt),
+            "reason": last_line(attempt.message),
+        }
         for attempt in attempts
     ]
 
@@ -170,8 +160,7 @@ def device(attempt: Attempt) -> str:
 
 def last_line(text: str) -> str:
     """The last line that says something: of a traceback the error itself."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    return (text.strip().splitlines() or [""])[-1].strip()
 
 
 def _between(start: datetime | None, end: datetime | None) -> str:

@@ -49,17 +49,6 @@ TITLES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A span as it is drawn."""
-
-    x: str
-    y: int
-    width: str
-    css: str
-    words: str
-
-
 def timeline_context(run: Run, query: QueryDict) -> dict[str, Any]:
     """The steps up to `until` of the query, or the newest."""
     found = timeline_of(run, until_of(query), STEPS)
@@ -138,15 +127,17 @@ def _places(spans: Sequence[Span]) -> tuple[dict[str, int], int]:
     return tops, height
 
 
-def _bars(spans: Sequence[Span], tops: Mapping[str, int], began: float, length: float) -> list[Bar]:
+def _bars(
+    spans: Sequence[Span], tops: Mapping[str, int], began: float, length: float
+) -> list[dict[str, Any]]:
     return [
-        Bar(
-            x=f"{WIDTH * (span.began - began) / length:.1f}",
-            y=tops[span.lane] + ROW * (span.row % MOST_ROWS) + 2,
-            width=f"{max(1.0, WIDTH * span.seconds / length):.1f}",
-            css=PLACES.get(span.name, f"s{LANES.index(span.lane) + 1}"),
-            words=f"step {span.step}: {WORDS.get(span.name, span.name)}, {_seconds(span.seconds)}",
-        )
+        {
+            "x": f"{WIDTH * (span.began - began) / length:.1f}",
+            "y": tops[span.lane] + ROW * (span.row % MOST_ROWS) + 2,
+            "width": f"{max(1.0, WIDTH * span.seconds / length):.1f}",
+            "css": PLACES.get(span.name, f"s{LANES.index(span.lane) + 1}"),
+            "words": f"step {span.step}: {WORDS.get(span.name, span.name)}, {_seconds(span.seconds)}",
+        }
         for span in spans
     ]
 

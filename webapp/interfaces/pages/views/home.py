@@ -16,13 +16,12 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from django.apps import apps
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
@@ -32,7 +31,7 @@ from webapp.identity.accounts.permissions import Permission
 from webapp.interfaces.api.api import api
 from webapp.interfaces.pages.access import current_project, granted, signed_in
 from webapp.interfaces.pages.answers import page_or_fragment, wants_fragment
-from webapp.interfaces.pages.api_docs import Group, Shape, groups_of, shapes_of
+from webapp.interfaces.pages.api_docs import groups_of, shapes_of
 from webapp.interfaces.pages.launching.preview import cluster_now
 from webapp.interfaces.pages.middleware import may_of
 from webapp.interfaces.pages.overview import MOST, PARTS, queued
@@ -44,6 +43,7 @@ from webapp.record.runs.models import Run
 from webapp.reporting.status import status_now
 from webapp.reporting.troubles import status_payload
 from webapp.science.predictions.selectors import awaiting_review
+from webapp.science.studies.models import Study
 
 MOST_FOUND = {"Run": 12, "Recipe": 5, "Study": 3}
 LONGEST = 200  # characters of a question that are looked at
@@ -92,16 +92,9 @@ def _recipes(project: Project, words: list[str]) -> list[Hit]:
 
 
 def _studies(project: Project, words: list[str]) -> list[Hit]:
-    """Studies, in an installation that has them."""
-    if not apps.is_installed("webapp.science.studies"):
-        return []
-    model = apps.get_app_config("studies").get_model("Study")
-    studies = model._default_manager.filter(project=project)
-    found = _with_words(studies, words, "name__icontains").order_by("-created_at")[: MOST_FOUND["Study"]]
-    try:
-        return [_hit("Study", study.name, "", reverse("study", args=[study.pk])) for study in found]
-    except NoReverseMatch:
-        return []
+    found = _with_words(Study.objects.filter(project=project), words, "name__icontains")
+    newest = found.order_by("-created_at")[: MOST_FOUND["Study"]]
+    return [_hit("Study", study.name, "", reverse("study", args=[study.pk])) for study in newest]
 
 
 def _hit(kind: str, label: str, hint: str, url: str) -> Hit:
@@ -125,14 +118,13 @@ def alive(request: HttpRequest) -> HttpResponse:
 
 def page(request: HttpRequest) -> HttpResponse:
     """Drawn on the server from the OpenAPI document; nothing on it depends on who looks."""
-    groups, shapes = _content()
-    return render(request, "docs/api.html", {"groups": groups, "shapes": shapes})
+    return render(request, "docs/api.html", _content())
 
 
 @cache
-def _content() -> tuple[list[Group], list[Shape]]:
+def _content() -> dict[str, Any]:
     document = api.get_openapi_schema()
-    return groups_of(document), shapes_of(document)
+    return {"groups": groups_of(document), "shapes": shapes_of(document)}
 
 
 @never_cache
@@ -166,7 +158,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     else:
         seen = request.GET.get("seen", "").split(",")
         changed = {name: html for name, html in parts.items() if digests[name] not in seen}
-        response = _changed(request, changed, context)
+        response = HttpResponse(status=204)
+        if changed:
+            response = render(request, "overview/_changed.html", context | {"changed": changed})
     patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
     return response
 
@@ -174,12 +168,6 @@ def overview(request: HttpRequest) -> HttpResponse:
 def _part(name: str, said: dict[str, Any]) -> SafeString:
     """A part's HTML; nothing at all, not even a line's end, where it has nothing to say: its place is then closed."""
     return SafeString(render_to_string(f"overview/_{name}.html", said).strip())  # nosec B703  # a template escapes
-
-
-def _changed(request: HttpRequest, changed: dict[str, SafeString], context: dict[str, Any]) -> HttpResponse:
-    if not changed:
-        return HttpResponse(status=204)
-    return render(request, "overview/_changed.html", context | {"changed": changed})
 
 
 def _digest(html: str) -> str:

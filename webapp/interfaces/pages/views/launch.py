@@ -23,7 +23,6 @@ from webapp.interfaces.pages.answers import not_here, page_or_fragment
 from webapp.interfaces.pages.forms import LaunchForm, new_key
 from webapp.interfaces.pages.launching import draft, fields, preview
 from webapp.interfaces.pages.launching.draft import ESSENTIALS, Draft
-from webapp.interfaces.pages.launching.fields import Status
 from webapp.interfaces.pages.launching.preview import cluster_now, setting_of
 from webapp.interfaces.pages.launching.specs import by_path
 from webapp.interfaces.pages.team_forms import RunPolicyForm
@@ -318,16 +317,13 @@ def _essential(form: LaunchForm, asked: Draft, name: str) -> dict[str, Any]:
     bound, path = form[name], ESSENTIALS.get(name)
     field = fields.field_of(asked, path) if path and name != "seed" else None
     problems = bound.errors if form.is_bound else asked.checked.problems.get(path or "", ())
-    status = Status(
-        id=f"st-e-{name}",
-        widget=bound.auto_id,
-        name=name,
-        label=str(bound.label),
-        problems=tuple(str(problem) for problem in problems),
-        is_changed=bool(field and field.is_changed),
-        was=field.was if field else "",
-        base_text=field.base_text if field else "",
-    )
+    status = (field.status if field else {}) | {
+        "id": f"st-e-{name}",
+        "widget": bound.auto_id,
+        "name": name,
+        "problems": problems,
+        "note": "",
+    }
     return {"name": name, "field": bound, "status": status, "wide": name in WIDE}
 
 

@@ -1,6 +1,6 @@
 """Studies: the list, and one study with its results as they come."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.core.cache import cache
@@ -163,10 +163,8 @@ def _asked(request: HttpRequest, law: dict[str, Any] | None) -> dict[str, str]:
 def _results(found: Study, version: str, metric: str, index: int) -> dict[str, Any]:
     """The results, computed once for a version: many people may watch, and shared ceilings take refits."""
     key = f"study-results:{found.pk}:{version}:{index}"
-    if (shown := cache.get(key)) is None:
-        shown = results(found, selectors.groups_of(found, metric), metric=metric)
-        cache.set(key, shown, CACHE_SECONDS)
-    return shown
+    compute = lambda: results(found, selectors.groups_of(found, metric), metric=metric)
+    return cast(dict[str, Any], cache.get_or_set(key, compute, CACHE_SECONDS))
 
 
 # --- what people do with it -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def test_the_sentence_names_recipe_task_and_model(claim):
 def test_a_changed_claim_says_what_changed_and_nothing_else(user, half_run, claim):
     changed = make_prediction(user, half_run, value=0.6, lo=0.5, hi=0.7, replaces=claim)
 
-    found = {one.what: one.now for one in differences(claim, changed)}
+    found = {one["what"]: one["now"] for one in differences(claim, changed)}
 
     assert set(found) == {"Claimed", "Interval"}
     assert found["Interval"] == "90 % 0.50 to 0.70"

@@ -315,8 +315,8 @@ def test_durations_of_attempts():
 
     running, queued = attempt_rows([made, waiting], start + timedelta(hours=3, minutes=12, seconds=40))
 
-    assert (running.waited, running.lasted, running.resumed) == ("40 s", "3 h 12 min", "the start")
-    assert (queued.waited, queued.lasted, queued.resumed, queued.device) == ("–", "–", "–", "–")
+    assert (running["waited"], running["lasted"], running["resumed"]) == ("40 s", "3 h 12 min", "the start")
+    assert [queued[name] for name in ("waited", "lasted", "resumed", "device")] == ["–", "–", "–", "–"]
 
 
 @pytest.mark.parametrize(
