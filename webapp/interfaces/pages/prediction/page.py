@@ -5,7 +5,7 @@ The earlier record of a prediction's author and of its recipe, as a reviewer rea
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -89,37 +89,19 @@ def _earlier(prediction: Prediction, **about: Any) -> list[tuple[Prediction, lis
     return [(one, list(one.outcomes.all())) for one in scored[:MOST]]
 
 
-@dataclass
-class Thread:
-    """A comment and what was said to it."""
-
-    number: int
-    root: Comment
-    place: str  # of the point that it is about, in words; "" for none
-    replies: list[Comment] = field(default_factory=list)
-
-    @property
-    def reply_key(self) -> str:
-        """Which form of the page a problem belongs to: the one that answers this thread."""
-        return f"reply-{self.root.pk}"
-
-    @property
-    def resolved(self) -> bool:
-        return self.root.resolved_at is not None
-
-
-def threads_of(prediction: Prediction) -> list[Thread]:
-    """In the order in which they were begun. One query."""
+def threads_of(prediction: Prediction) -> list[Context]:
+    """In the order in which they were begun: each comment with its replies and the words for its point. One query."""
     comments = list(prediction.comments.select_related("author", "resolved_by").order_by("created_at", "pk"))
     roots = [comment for comment in comments if comment.parent_id is None]
-    found = {
-        root.pk: Thread(number, root, place_words(prediction, root))
+    return [
+        {
+            "number": number,
+            "root": root,
+            "place": place_words(prediction, root),
+            "replies": [comment for comment in comments if comment.parent_id == root.pk],
+        }
         for number, root in enumerate(roots, start=1)
-    }
-    for comment in comments:
-        if comment.parent_id in found:
-            found[comment.parent_id].replies.append(comment)
-    return list(found.values())
+    ]
 
 
 def place_words(prediction: Prediction, comment: Comment) -> str:
@@ -129,12 +111,13 @@ def place_words(prediction: Prediction, comment: Comment) -> str:
     return f"{comment.anchor_y:.3f} at {AXES[prediction.x].short_text(comment.anchor_x)}"
 
 
-def anchors_of(threads: Sequence[Thread]) -> list[Anchor]:
+def anchors_of(threads: Sequence[Context]) -> list[Anchor]:
     """The threads that the chart marks."""
+    numbered = [(thread["number"], thread["root"]) for thread in threads]
     return [
-        Anchor(thread.root.pk, thread.number, thread.root.anchor_x, thread.root.anchor_y, thread.resolved)
-        for thread in threads
-        if thread.root.anchor_x is not None and thread.root.anchor_y is not None
+        Anchor(root.pk, number, root.anchor_x, root.anchor_y, root.resolved_at is not None)
+        for number, root in numbered
+        if root.anchor_x is not None and root.anchor_y is not None
     ]
 
 
@@ -235,15 +218,6 @@ def to_ask(prediction: Prediction, may: Collection[Permission], is_open_author: 
     return [user for user in reviewers_of(prediction.project, prediction.author) if user.pk not in asked]
 
 
-@dataclass(frozen=True)
-class Tab:
-    """`heavy`: it takes many fits, so the page is there first."""
-
-    title: str
-    heavy: bool
-    context: Callable[[Prediction], Context]
-
-
 def _window(prediction: Prediction) -> Context:
     """Other windows on what was known when it was frozen, whatever has come since."""
     known = known_of(prediction, curve_of(prediction.run, prediction.x, prediction.metric))
@@ -265,17 +239,15 @@ def _forms(prediction: Prediction) -> Context:
     return {"forms": found, "axis": axis, "scale": scale, "intact": known.intact}
 
 
-def _record(prediction: Prediction) -> Context:
-    return {"records": record_rows(prediction)}
-
-
-TABS: dict[str, Tab] = {
-    "record": Tab("Record", False, _record),
-    "window": Tab("Window sensitivity", True, _window),
-    "forms": Tab("Forms", True, _forms),
+TABS = {"record": "Record", "window": "Window sensitivity", "forms": "Forms"}
+HEAVY = {"window", "forms"}  # they take many fits, so the page is there first
+CONTEXTS: dict[str, Callable[[Prediction], Context]] = {
+    "record": lambda prediction: {"records": record_rows(prediction)},
+    "window": _window,
+    "forms": _forms,
 }
 
 
 def tab_context(tab: str, prediction: Prediction) -> Context:
     """The context of one tab's template."""
-    return TABS[tab].context(prediction)
+    return CONTEXTS[tab](prediction) | {"tabs": TABS}

@@ -16,35 +16,28 @@ from webapp.interfaces.pages import marks
 from webapp.interfaces.pages.forms import address_of
 from webapp.interfaces.pages.marks import age_words, ago_words, duration
 from webapp.record.runs.bounds import label_of
-from webapp.record.runs.models import Run, State
+from webapp.record.runs.models import State
 from webapp.reporting.troubles import span_words
 from webapp.science.curves import words
 from webapp.science.curves.words import AXES
 from webapp.science.decisions.services import said as said_of_decision
 from webapp.science.predictions import claims
 from webapp.science.predictions.discussion import MENTION
-from webapp.science.predictions.models import Comment, Prediction
+from webapp.science.predictions.models import Prediction
 from webapp.science.predictions.status import Status
 
 register = template.Library()
-register.simple_tag(marks.whisker, name="whisker")
-register.simple_tag(marks.sparkline, name="sparkline")
-register.simple_tag(marks.small_multiple, name="small_multiple")
-register.simple_tag(marks.alarm_mark, name="alarm_mark")
-register.simple_tag(marks.meter, name="meter")
-register.simple_tag(marks.key, name="key")
-register.filter("amount", words.amount)
-register.filter("rate", words.measured)
-register.filter("run_label", label_of)
-register.filter("stood", said_of_decision)
-register.filter("object_address", address_of)
-register.filter("subject", claims.subject)
-register.filter("made_from", claims.made_from)
-register.filter("claim_words", claims.claim_words)
-register.filter("came", claims.outcome_words)
-register.filter("times", claims.times_as_far)
-register.filter("percent", words.percent)
-register.filter("share_percent", words.share_text)
+for tag in (
+    marks.whisker, marks.sparkline, marks.small_multiple, marks.alarm_mark, marks.meter, marks.key,
+):  # fmt: skip
+    register.simple_tag(tag)
+for name, function in {
+    "amount": words.amount, "rate": words.measured, "percent": words.percent, "share_percent": words.share_text,
+    "run_label": label_of, "stood": said_of_decision, "object_address": address_of,
+    "subject": claims.subject, "made_from": claims.made_from, "claim_words": claims.claim_words,
+    "came": claims.outcome_words, "times": claims.times_as_far,
+}.items():  # fmt: skip
+    register.filter(name, function)
 
 
 @register.filter
@@ -120,18 +113,6 @@ def pill(state: str) -> SafeString:
     return format_html('<span class="pill" data-state="{}">{}</span>', state, State(state).label.lower())
 
 
-@register.filter
-def short_hash(digest: str) -> str:
-    """The first ten characters of a content hash, as pages show it."""
-    return digest[:10]
-
-
-@register.filter
-def recipe_label(run: Run) -> str:
-    """ "ScaleRL rev 2", or nothing for a run tracked without a recipe."""
-    return str(run.revision) if run.revision else ""
-
-
 @register.simple_tag(takes_context=True)
 def with_query(context: template.Context, **changes: object) -> str:
     """The current query string with some keys set, or dropped where the value is None: state lives in the URL."""
@@ -200,28 +181,15 @@ def horizon(prediction: Prediction) -> str:
 
 
 @register.filter
-def verdict_mark(verdict: str) -> str:
-    """The class of a verdict's pill."""
-    return REVIEWS[verdict][0]
-
-
-@register.filter
-def verdict_words(verdict: str) -> str:
-    return REVIEWS[verdict][1]
-
-
-@register.filter
-def edit_key(comment: Comment) -> str:
-    """Which form of the page a problem belongs to: the one that edits this comment."""
-    return f"edit-{comment.pk}"
+def verdict_mark(verdict: str) -> tuple[str, str]:
+    """(class of a pill, words)."""
+    return REVIEWS[verdict]
 
 
 @register.filter
 def marks_of(status: Status) -> list[tuple[str, str]]:
     """(class of a pill, words) of a status: what it lives through, then what the reviewers say."""
-    life = LIVES.get(status.life, ("", status.life))
-    review = REVIEWS.get(status.review, ("", status.review))
-    return [life, review]
+    return [LIVES[status.life], REVIEWS[status.review]]
 
 
 LIVES = {

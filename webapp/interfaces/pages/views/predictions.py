@@ -37,7 +37,14 @@ from webapp.interfaces.pages.prediction.listing import (
     counts_of,
     csv_rows,
 )
-from webapp.interfaces.pages.prediction.page import REGIONS, TABS, page_context, tab_context, version_of
+from webapp.interfaces.pages.prediction.page import (
+    HEAVY,
+    REGIONS,
+    TABS,
+    page_context,
+    tab_context,
+    version_of,
+)
 from webapp.science.curves.record import keeping
 from webapp.science.curves.record.reading import record
 from webapp.science.predictions import selectors, services
@@ -120,26 +127,17 @@ def prediction(request: HttpRequest, prediction_id: str) -> HttpResponse:
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else next(iter(TABS))
     if wants_fragment(request):
-        return page_or_fragment(
-            request, "", "predictions/_tabs.html", _tab(found, tab) | {"prediction": found, "tab": tab}
-        )
+        context = tab_context(tab, found) | {"prediction": found, "tab": tab}
+        return page_or_fragment(request, "", "predictions/_tabs.html", context)
     return _page(request, found, tab=tab)
 
 
-def _tab(found: Prediction, tab: str) -> Context:
-    return tab_context(tab, found) | {"tabs": TABS}
-
-
 def _page(
-    request: HttpRequest, found: Prediction, *, tab: str = "", status: int = 200, **more: Any
+    request: HttpRequest, found: Prediction, *, tab: str = next(iter(TABS)), status: int = 200, **more: Any
 ) -> HttpResponse:
-    tab = tab or next(iter(TABS))
-    lazy = TABS[tab].heavy
-    context = (
-        _context(request, found) | decision_panel(found) | {"tab": tab, "tabs": TABS, "lazy": lazy} | more
-    )
-    if not lazy:
-        context |= _tab(found, tab)
+    lazy = tab in HEAVY
+    context = _context(request, found) | decision_panel(found) | {"tab": tab, "lazy": lazy} | more
+    context |= {"tabs": TABS} if lazy else tab_context(tab, found)
     return render(request, "predictions/prediction.html", context, status=status)
 
 
@@ -215,11 +213,8 @@ def comment(request: HttpRequest, prediction_id: str) -> HttpResponse:
     text, sent_parent = request.POST.get("text", ""), request.POST.get("parent", "")
     parent = _comment(found, parent_id) if (parent_id := whole_in(sent_parent)) is not None else None
     anchor = anchor_of(request.POST.get("anchor", "")) if parent is None else None
-    kept = {
-        "of": f"reply-{parent.pk}" if parent else "comment",
-        "text": text,
-        "anchor": request.POST.get("anchor", ""),
-    }
+    kept: Context = {"text": text, "anchor": request.POST.get("anchor", "")}
+    kept |= {"answers": parent.pk} if parent else {"of": "comment"}
     act = lambda: services.comment(found, user=signed_in(request), text=text, parent=parent, anchor=anchor)
     return _said(request, found, act, **kept)
 
@@ -242,7 +237,7 @@ def change_comment(request: HttpRequest, prediction_id: str, comment_id: int) ->
         return _said(request, found, lambda: services.resolve_comment(said, user=user, resolved=resolved))
     text = request.POST.get("text", "")
     act = lambda: services.edit_comment(said, user=user, text=text)
-    return _said(request, found, act, of=f"edit-{said.pk}", text=text)
+    return _said(request, found, act, edits=said.pk, text=text)
 
 
 def _comment(found: Prediction, comment_id: int) -> Comment:
