@@ -77,8 +77,6 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "webapp.interfaces.pages.middleware.WithoutNul",
-    "webapp.interfaces.pages.middleware.SignedOut",
     "webapp.identity.signin.middleware.SignedInRules",
     "webapp.interfaces.pages.middleware.RouteRules",
     "axes.middleware.AxesMiddleware",

@@ -7,6 +7,9 @@ the sign-in, and who asks too often is told to wait. After it ran: a page of a p
 `access.allow` is an error of ours, so that a view that forgets to ask is found by its first test and shows nothing.
 The API and the protocols of other trackers ask for tokens themselves (`webapp.interfaces.api.auth`).
 
+No view of a page sees a NUL character: not in its address, which is not there then, in a query, or in a form. The API
+refuses them by itself, as do the protocols of other trackers.
+
 Context that every page needs: the navigation with its counts.
 """
 
@@ -16,14 +19,12 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Exists, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.multipartparser import MultiPartParser
 from django.middleware.csrf import CsrfViewMiddleware
-from django.shortcuts import resolve_url
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -68,11 +69,8 @@ class RouteRules:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.parse_file_upload = partial(_read_form, request)  # type: ignore[method-assign]
         response = self.get_response(request)
-        if (
-            need_of(request).in_project
-            and response.status_code < HTTPStatus.BAD_REQUEST
-            and not _is_open(request)
-        ):
+        is_open = has_asked(request) or hasattr(request, "_sent_away")
+        if need_of(request).in_project and response.status_code < HTTPStatus.BAD_REQUEST and not is_open:
             name = request.resolver_match.view_name  # type: ignore[union-attr]
             raise NeverAsked(f"{name} answered {response.status_code} without asking what the reader may do")
         if isinstance(response, HttpResponseNotAllowed) and not request.path.startswith(API):
@@ -82,12 +80,16 @@ class RouteRules:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponse | None:
+        if not request.path.startswith(API):
+            if "\0" in request.path:
+                raise Http404("No address of a page holds a NUL character.")
+            request.GET = without_nul(request.GET)  # type: ignore[assignment]
+            request.POST = without_nul(request.POST)  # type: ignore[assignment]
         need = need_of(request)
         if need.read is TOKEN:
             return None
         if EVERYBODY not in (need.read, need.write) and not request.user.is_authenticated:
-            request._sent_away = True  # type: ignore[attr-defined]
-            return redirect_to_login(_page_of(request))
+            return _send_away(request)
         if need == NOTHING:
             raise PermissionDenied("Nobody may open this address: it does not say what it needs.")
         if request.method not in need.methods:
@@ -113,6 +115,17 @@ def _said(request: HttpRequest, title: str, error: ServiceError) -> HttpResponse
         return HttpResponse(error.message, status=error.status, content_type="text/plain")
     context = {"title": title, "sentence": error.message}
     return HttpResponse(render_to_string("shares/gone.html", context), status=error.status)
+
+
+def _send_away(request: HttpRequest) -> HttpResponse:
+    """To the sign-in page; a script that asks for a region or for data gets a 401.
+
+    Otherwise the form for signing in would be swapped into the middle of the page that stands open.
+    """
+    if asked_by_script(request):
+        return HttpResponse(WORDS, status=HTTPStatus.UNAUTHORIZED, content_type="text/plain")
+    request._sent_away = True  # type: ignore[attr-defined]
+    return redirect_to_login(_page_of(request))
 
 
 def _refuse_too_many(request: HttpRequest, need: Need) -> HttpResponse | None:
@@ -166,53 +179,6 @@ def _page_of(request: HttpRequest) -> str:
     if not url_has_allowed_host_and_scheme(came_from, {request.get_host()}):
         return "/"
     return urlsplit(came_from)._replace(scheme="", netloc="", fragment="").geturl() or "/"
-
-
-def _is_open(request: HttpRequest) -> bool:
-    return has_asked(request) or getattr(request, "_sent_away", False)
-
-
-class WithoutNul:
-    """No view of a page sees a NUL character: not in its address, which is not there then, in a query, or in a form.
-
-    The API refuses them by itself, as do the protocols of other trackers.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
-
-    def process_view(self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        if request.path.startswith(API):
-            return
-        if "\0" in request.path:
-            raise Http404("No address of a page holds a NUL character.")
-        request.GET = without_nul(request.GET)  # type: ignore[assignment]
-        request.POST = without_nul(request.POST)  # type: ignore[assignment]
-
-
-class SignedOut:
-    """A script that asks for a region or for data gets a 401, where a person would be sent to the sign-in page.
-
-    Otherwise the form for signing in would be swapped into the middle of the page that stands open.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        response = self.get_response(request)
-        if _leads_to_sign_in(response) and asked_by_script(request):
-            return HttpResponse(WORDS, status=HTTPStatus.UNAUTHORIZED, content_type="text/plain")
-        return response
-
-
-def _leads_to_sign_in(response: HttpResponse) -> bool:
-    """Only a page that needs somebody signed in: signing out redirects there without asking to come back."""
-    sign_in = resolve_url(settings.LOGIN_URL)
-    return response.status_code == HTTPStatus.FOUND and response["Location"].startswith(f"{sign_in}?")
 
 
 # The bar. url name, title, the key after `g` (static/js/keys.js), the other url names that belong to it
