@@ -3,12 +3,16 @@
 The project's recipes in the groups of docs/recipes.md, one family a recipe in its sizes. Pure functions.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from django.http import HttpRequest
+
 from training.schema import CLIP_DEFAULTS
 from training.tasks import task_options
+from webapp.base.formats import whole_in
+from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.launching.draft import CLIPS, ESSENTIALS, Draft
 from webapp.interfaces.pages.launching.specs import Spec, by_path, fields_of, get, sections, to_text
 from webapp.record.recipes.models import Revision
@@ -192,6 +196,26 @@ def size_of(slug: str) -> str:
     if slug.startswith(SMALL):
         return "2 cores"
     return "as published" if slug in shipped_slugs() else "full"
+
+
+def newest_revisions(project: Project) -> list[Revision]:
+    """The newest revision of each recipe."""
+    newest = Revision.objects.filter(recipe__project=project).select_related("recipe")
+    return list(newest.order_by("recipe_id", "-number").distinct("recipe_id"))
+
+
+def asked_revision(request: HttpRequest, newest: Sequence[Revision], usual: int | None = None) -> Revision:
+    """The revision that the request names, else the newest of its recipe, else of the first recipe.
+
+    usual: the number that is meant whatever the request says.
+    """
+    sent = request.POST if request.method == "POST" else request.GET
+    found = next((one for one in newest if slug_of(one) == sent.get("recipe")), newest[0])
+    number = whole_in(sent.get("revision", "")) if usual is None else usual
+    is_of_another = request.headers.get("HX-Trigger-Name") == "recipe"  # the number is of the recipe before
+    if number in (None, found.number) or is_of_another:
+        return found
+    return found.recipe.revisions.select_related("recipe").filter(number=number).first() or found
 
 
 def slug_of(revision: Revision) -> str:

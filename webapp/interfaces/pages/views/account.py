@@ -92,7 +92,7 @@ def _try_create(request: HttpRequest, form: TokenForm, current: Project) -> str 
     wanted, projects = form.cleaned_data["project"], projects_of(request)
     project = next((one for one in projects if one.slug == wanted), current)
     allow(request, project)
-    try:
+    with form.refusing(InvalidInput):
         return create_token(
             user=signed_in(request),
             project=project,
@@ -100,9 +100,7 @@ def _try_create(request: HttpRequest, form: TokenForm, current: Project) -> str 
             name=form.cleaned_data["name"],
             days=form.days_or_none(),
         )
-    except InvalidInput as error:
-        form.add_error(error.field if error.field in form.fields else None, error.message)
-        return None
+    return None
 
 
 def _base(request: HttpRequest) -> str:
@@ -125,18 +123,15 @@ def connect(request: HttpRequest) -> HttpResponse:
     """The page; sent, it has a new token with the lines, once; asked by htmx, what came with the token `token`."""
     project, user = current_project(request), signed_in(request)
     if wants_fragment(request):
-        token = get_object_or_404(ApiToken, pk=_number(request), user=user, project=project, run=None)
+        number = whole_in(request.GET.get("token", ""))
+        token = get_object_or_404(ApiToken, pk=number, user=user, project=project, run=None)
         return render(request, "connect/_arrived.html", {"token": token, "run": _first_run(token)})
     if request.method != "POST":
         return render(request, "connect/page.html", {})
     raw = create_token(user=user, project=project, scope=Scope.WRITE, name="first steps", days=DAYS)
-    lines = LINES.format(url=request.build_absolute_uri("/").rstrip("/"), token=raw)
+    lines = LINES.format(url=_base(request), token=raw)
     context = {"lines": lines, "days": DAYS, "token": ApiToken.objects.get(digest=digest(raw))}
     return render(request, "connect/page.html", context)
-
-
-def _number(request: HttpRequest) -> int:
-    return whole_in(request.GET.get("token", "")) or 0
 
 
 def _first_run(token: ApiToken) -> Run | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -29,14 +29,13 @@ from webapp.identity.audit.selectors import (
     words_of,
 )
 from webapp.identity.audit.services import record
+from webapp.interfaces.exports.forms import download
 from webapp.interfaces.pages.access import current_project, signed_in
+from webapp.interfaces.pages.answers import refusal_text
 from webapp.interfaces.pages.team_forms import AuditForm
 
-Lines = Callable[[Iterable[dict[str, Any]]], Iterator[str]]
-FORMATS: dict[str, tuple[Lines, str]] = {
-    "csv": (selectors.csv_lines, "text/csv; charset=utf-8"),
-    "jsonl": (selectors.jsonl_lines, "application/jsonl; charset=utf-8"),
-}
+Lines = Callable[[Iterable[dict[str, Any]]], Iterator[Any]]
+FORMATS: dict[str, Lines] = {"csv": selectors.csv_lines, "jsonl": selectors.jsonl_lines}
 LINKED = {"run": "run", "recipe": "recipe", "study": "study"}  # kind of thing -> its page
 ORGANISATION = "organisation"
 MAX_ID = 2**63 - 1
@@ -67,8 +66,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     try:
         asked = asked_by(request.GET)
     except InvalidInput as error:
-        return HttpResponse(error.message, status=error.status, content_type="text/plain")
-    lines, content_type = FORMATS[form]
+        return refusal_text(error)
     project, whole = current_project(request), _of_organisation(request)
     name = project.organisation.slug if whole else project.slug
     events = narrowed(_scope(request), asked)
@@ -76,10 +74,8 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
         "audit.exported", actor=signed_in(request), project=project, kind="audit_log", key=name, name=name,
         format=form, of="organisation" if whole else "project",
     )  # fmt: skip
-    response = StreamingHttpResponse(lines(rows_of(events)), content_type=content_type)
     day = timezone.now().date().isoformat()
-    response["Content-Disposition"] = f'attachment; filename="audit-{name}-{day}.{form}"'
-    return response
+    return download(form, f"audit-{name}-{day}", FORMATS[form](rows_of(events)))
 
 
 def _asked(request: HttpRequest) -> tuple[EventFilter, InvalidInput | None]:

@@ -15,7 +15,6 @@ from training.models import available_models, default_home
 from training.schema import Recipe
 from training.tasks import task_names
 from webapp.base.errors import Conflict, InvalidInput
-from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages import configuration
 from webapp.interfaces.pages.access import current_project, get_run, signed_in
@@ -100,7 +99,7 @@ def _choice(request: HttpRequest) -> Choice | None:
     sent = request.POST if request.method == "POST" else request.GET
     cloned = get_run(request, sent["clone"]) if sent.get("clone") else None
     project = cloned.project if cloned else current_project(request)
-    if not (newest := fields.usual_first(_newest_revisions(project), fields.slug_of)):
+    if not (newest := fields.usual_first(fields.newest_revisions(project), fields.slug_of)):
         return None
     choice = Choice(project, newest, _chosen(request, sent, newest), cloned)
     if cloned is None:
@@ -117,22 +116,13 @@ def _choice(request: HttpRequest) -> Choice | None:
     return choice
 
 
-def _newest_revisions(project: Project) -> list[Revision]:
-    newest = Revision.objects.filter(recipe__project=project).select_related("recipe")
-    return list(newest.order_by("recipe_id", "-number").distinct("recipe_id"))
-
-
 def _chosen(request: HttpRequest, sent: QueryDict, newest: Sequence[Revision]) -> Revision:
-    """The revision that was sent, else the newest of its recipe; where no recipe was, that of the usual one."""
-    found = next((revision for revision in newest if revision.recipe.slug == sent.get("recipe")), newest[0])
-    number = whole_in(sent.get("revision", ""))
-    if not sent.get("recipe") and not sent.get("clone"):
-        number = newest_shipped(found.recipe.project).get(found.recipe.slug, found.number)
-    if (
-        number not in (None, found.number) and request.headers.get("HX-Trigger-Name") != "recipe"
-    ):  # else the number is of the recipe before
-        return found.recipe.revisions.select_related("recipe").filter(number=number).first() or found
-    return found
+    """The revision that was sent; where no recipe was, the usual one as it was shipped."""
+    if sent.get("recipe") or sent.get("clone"):
+        return fields.asked_revision(request, newest)
+    first = newest[0]
+    shipped = newest_shipped(first.recipe.project)
+    return fields.asked_revision(request, newest, shipped.get(first.recipe.slug, first.number))
 
 
 def _wanted(choice: Choice) -> dict[str, object]:

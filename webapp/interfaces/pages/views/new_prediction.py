@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from webapp.base.errors import ServiceError
 from webapp.identity.accounts.models import User
 from webapp.interfaces.pages.access import get_run, signed_in
+from webapp.interfaces.pages.answers import telling
 from webapp.interfaces.pages.prediction import form as forms
 from webapp.interfaces.pages.prediction.form import (
     ClaimForm,
@@ -91,27 +92,17 @@ def _try_freeze(request: HttpRequest, subject: Subject, form: ClaimForm) -> Pred
     if not form.is_valid():
         return None
     said = form.cleaned_data
-    try:
+    with form.refusing():
         prediction = services.freeze(
             form.claim(subject.asked), run=subject.run, user=signed_in(request), reasons=said["reasons"],
             replaces=subject.replaces, key=said["idempotency_key"], is_proposed=said["own"] != "1",
         ).prediction  # fmt: skip
-    except ServiceError as error:
-        form.put_error(error.field, error.message)
-        return None
-    messages.info(request, "Frozen. From now on it can only be withdrawn, visibly.")
-    _ask(request, prediction, form.chosen_reviewers())
-    return prediction
-
-
-def _ask(request: HttpRequest, prediction: Prediction, reviewers: list[User]) -> None:
-    """Ask for reviews; the claim stands whether or not they can be asked."""
-    if not reviewers:
-        return
-    try:
-        services.ask_review(prediction, user=signed_in(request), reviewers=reviewers)
-    except ServiceError as error:
-        messages.warning(request, f"Nobody was asked for a review. {error.message}")
+        messages.info(request, "Frozen. From now on it can only be withdrawn, visibly.")
+        if reviewers := form.chosen_reviewers():  # the claim stands whether or not they can be asked
+            with telling(request, before="Nobody was asked for a review. "):
+                services.ask_review(prediction, user=signed_in(request), reviewers=reviewers)
+        return prediction
+    return None
 
 
 def _show(

@@ -8,11 +8,11 @@ from django.shortcuts import redirect, render
 from training.models import available_models, default_home
 from training.tasks import task_names
 from webapp.base.errors import Conflict, InvalidInput, ServiceError
-from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import not_here, page_or_fragment
-from webapp.interfaces.pages.forms import add_service_error, new_key
+from webapp.interfaces.pages.forms import new_key
+from webapp.interfaces.pages.launching.fields import asked_revision, newest_revisions
 from webapp.interfaces.pages.study_forms import StudyForm, choices_for, preview_rows
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import parse_config
@@ -24,9 +24,9 @@ from webapp.science.studies.planning import estimate, plan
 
 def new_study(request: HttpRequest) -> HttpResponse:
     """The form; asked by htmx (another base was chosen), the form alone with its defaults."""
-    if not (revisions := newest_revisions(current_project(request))):
+    if not (revisions := _revisions(current_project(request))):
         return render(request, "studies/new.html", {"no_recipes": True})
-    base = chosen(request, revisions)
+    base = asked_revision(request, revisions)
     form = _form(request, revisions, base)
     if request.method == "POST" and form.is_valid() and (made := _try_create(request, form)):
         return redirect("study", made.pk)
@@ -38,9 +38,9 @@ def new_study(request: HttpRequest) -> HttpResponse:
 def preview(request: HttpRequest) -> HttpResponse:
     """Each run with its one difference, and what all of them cost; a mistake is said instead. Nothing is stored."""
     project = current_project(request)
-    if not (revisions := newest_revisions(project)):
+    if not (revisions := _revisions(project)):
         raise Http404("no recipes")
-    form = _form(request, revisions, chosen(request, revisions))
+    form = _form(request, revisions, asked_revision(request, revisions))
     form.fields["name"].required = False
     form.fields["idempotency_key"].required = False
     context: dict[str, Any] = {}
@@ -63,27 +63,10 @@ def preview(request: HttpRequest) -> HttpResponse:
     return render(request, "studies/_preview.html", context)
 
 
-def newest_revisions(project: Project) -> list[Revision]:
+def _revisions(project: Project) -> list[Revision]:
     """The newest revision of each recipe; ScaleRL at the local default's size first, then by slug."""
-    newest = (
-        Revision.objects.filter(recipe__project=project)
-        .select_related("recipe")
-        .order_by("recipe_id", "-number")
-        .distinct("recipe_id")
-    )
     order = lambda slug: (not slug.endswith("scalerl"), not slug.startswith("tiny-"), slug)
-    return sorted(newest, key=lambda revision: order(revision.recipe.slug))
-
-
-def chosen(request: HttpRequest, revisions: list[Revision]) -> Revision:
-    """The revision that the request names, else the newest of its recipe, else of the first recipe."""
-    asked = request.POST or request.GET
-    newest = next((r for r in revisions if r.recipe.slug == asked.get("recipe")), revisions[0])
-    number = whole_in(asked.get("revision", ""))
-    same_recipe = request.headers.get("HX-Trigger-Name") != "recipe"
-    if same_recipe and number is not None and number < newest.number:
-        return newest.recipe.revisions.select_related("recipe").filter(number=number).first() or newest
-    return newest
+    return sorted(newest_revisions(project), key=lambda revision: order(revision.recipe.slug))
 
 
 def _form(request: HttpRequest, revisions: list[Revision], base: Revision) -> StudyForm:
@@ -144,7 +127,7 @@ def _try_create(request: HttpRequest, form: StudyForm) -> Study | None:
             idempotency_key=form.cleaned_data["idempotency_key"],
         ).study
     except InvalidInput as error:
-        add_service_error(form, form.blame(error), error.message)
+        form.refuse(error)
     except Conflict:
         form.renew_key()
         form.add_error(

@@ -60,7 +60,7 @@ def _try_create(request: HttpRequest, form: ShareForm, kind: str, question: Ques
     """The token of a new share, or None with the reason in the form."""
     if request.method != "POST" or not form.is_valid():
         return None
-    try:
+    with form.refusing(InvalidInput):
         return services.create_share(
             user=signed_in(request),
             project=current_project(request),
@@ -68,9 +68,7 @@ def _try_create(request: HttpRequest, form: ShareForm, kind: str, question: Ques
             question=question,
             **form.cleaned_data,
         )
-    except InvalidInput as error:
-        form.add_error(error.field, error.message)
-        return None
+    return None
 
 
 def _addresses(request: HttpRequest, token: str) -> dict[str, Any]:
