@@ -5,7 +5,6 @@ points of a thinned line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from webapp.interfaces.pages.marks import Limit, alarm_mark
+from webapp.interfaces.pages.marks import alarm_mark
 from webapp.interfaces.pages.panels import panels_context, panels_payload, window_of
 from webapp.record.alarm_rules import Rule, rules
 from webapp.record.runs.models import Run
@@ -81,7 +80,7 @@ def diagnostics_payload(run: Run, alarms: Sequence[Alarm], query: QueryDict) -> 
         for line in panel["lines"] if over_steps else ():
             _draw_also(line, [*marks, (step, value)], window_of(query, PREFIX))
         values = [y for line in panel["lines"] for y in line["y"] if y is not None] or [value]
-        panel |= _judged(panel, Judged(panel["metric"], own, value, values)) | {"marks": marks}
+        panel |= _judged(panel, own, value, values) | {"marks": marks}
     return payload
 
 
@@ -95,90 +94,62 @@ def _draw_also(line: Payload, points: Sequence[tuple[float, float]], window: Win
         )
 
 
-def _judged(panel: Payload, judged: "Judged") -> Payload:
-    """What is said of a panel: its title, newest value and alarm, and the limits that are drawn."""
-    until = f"Alarmed until step {judged.alarmed_until:,}." if judged.alarmed_until is not None else ""
+def _judged(panel: Payload, alarms: Sequence[Alarm], newest: float, values: Sequence[float]) -> Payload:
+    """What is said of a panel beside its values: its title, newest value and alarm, and the limits that are drawn."""
+    metric, title = panel["metric"], TITLES.get(panel["metric"])
+    alarming = next((alarm for alarm in most_severe(alarms) if alarm.active), None)
+    is_finite = not any(alarm.active and alarm.threshold is None for alarm in alarms)
+    latest = judge.number(metric, newest if is_finite else None)
+    levels = "".join(f"; {alarm.level}" for alarm in alarms if alarm.active)
+    until = ""
+    if alarms and alarming is None:
+        until = f"Alarmed until step {max(alarm.last_step for alarm in alarms):,}."
     return {
-        "id": f"metric-{panel['metric'].replace('/', '-')}",
-        "title": TITLES.get(panel["metric"]),
-        "label": judged.label,
-        "in_percent": judge.is_share(judged.metric),
-        "said_html": judged.said,
+        "id": f"metric-{metric.replace('/', '-')}",
+        "title": title,
+        "label": f"{title or metric}, latest {latest}{levels},",
+        "in_percent": judge.is_share(metric),
+        "said_html": _said(metric, latest, alarming),
         "note": f"{until} {panel['note']}".strip(),
         "limits": [
             {
-                "value": limit.value,
-                "upwards": limit.upwards,
-                "level": str(limit.level),
-                "text": judged.words(limit),
+                "value": limit,
+                "upwards": rule.comparison.upwards,
+                "level": str(rule.level),
+                "text": f"{rule.level} {'from' if rule.comparison.upwards else 'down from'} "
+                f"{judge.number(metric, limit)}",
             }
-            for limit in judged.limits
+            for rule, limit in _limits(metric, alarms, values)
         ],
     }
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What the alarms of a metric say beside its values: the newest, and those that are drawn."""
+def _said(metric: str, latest: str, alarming: Alarm | None) -> SafeString:
+    """The newest value, as a mark where it alarms."""
+    if alarming is None:
+        return format_html('<span class="small muted">{}</span>', latest)
+    return format_html(
+        '<span class="small pill {}" data-alarm="{}">{}{} {}</span>',
+        alarming.level, metric, alarm_mark(alarming.level), alarming.level, latest,
+    )  # fmt: skip
 
-    metric: str
-    alarms: Sequence[Alarm]
-    newest: float
-    values: Sequence[float]
 
-    @property
-    def latest(self) -> str:
-        """The newest value with three significant digits; "not finite" where that is what was reported last."""
-        is_finite = not any(alarm.active and alarm.threshold is None for alarm in self.alarms)
-        return judge.number(self.metric, self.newest if is_finite else None)
+def _limits(metric: str, alarms: Sequence[Alarm], values: Sequence[float]) -> list[tuple[Rule, float]]:
+    """The thresholds in sight: of its alarms, those that the values are near, and the first of any rate."""
+    own = [rule for rule in rules() if rule.metric == metric]
+    known = {alarm.rule: alarm.threshold for alarm in alarms}
+    always = known.keys() | ({own[0].name} if own and judge.is_share(metric) else set())
+    limits = [
+        (rule, known.get(rule.name, None if rule.comparison.relative else rule.threshold)) for rule in own
+    ]
+    return [
+        (rule, limit)
+        for rule, limit in limits
+        if limit is not None and (rule.name in always or _is_near(rule, limit, values))
+    ]
 
-    @property
-    def label(self) -> str:
-        """What the picture shows, for readers who do not see it."""
-        said = "".join(f"; {alarm.level}" for alarm in self.alarms if alarm.active)
-        return f"{TITLES.get(self.metric, self.metric)}, latest {self.latest}{said},"
 
-    @property
-    def said(self) -> SafeString:
-        """The newest value, as a mark where it alarms."""
-        if (alarm := self.alarming) is None:
-            return format_html('<span class="small muted">{}</span>', self.latest)
-        return format_html(
-            '<span class="small pill {}" data-alarm="{}">{}{} {}</span>',
-            alarm.level, self.metric, alarm_mark(alarm.level), alarm.level, self.latest,
-        )  # fmt: skip
-
-    @property
-    def alarming(self) -> Alarm | None:
-        """The most severe active alarm."""
-        return next((alarm for alarm in most_severe(self.alarms) if alarm.active), None)
-
-    @property
-    def alarmed_until(self) -> int | None:
-        """The last step of an alarm that is over, where none is active."""
-        return None if self.alarming else max((alarm.last_step for alarm in self.alarms), default=None)
-
-    @property
-    def limits(self) -> list[Limit]:
-        """The thresholds in sight: of its alarms, those that the values are near, and the first of any rate."""
-        own = [rule for rule in rules() if rule.metric == self.metric]
-        known = {alarm.rule: alarm.threshold for alarm in self.alarms}
-        always = {own[0].name} if own and judge.is_share(self.metric) else set()
-        limits = [
-            (rule, known.get(rule.name, None if rule.comparison.relative else rule.threshold)) for rule in own
-        ]
-        return [
-            Limit(limit, rule.comparison.upwards, rule.level)
-            for rule, limit in limits
-            if limit is not None and (rule.name in known.keys() | always or self._is_near(rule, limit))
-        ]
-
-    def words(self, limit: Limit) -> str:
-        """From where on a limit alarms."""
-        way = "from" if limit.upwards else "down from"
-        return f"{limit.level} {way} {judge.number(self.metric, limit.value)}"
-
-    def _is_near(self, rule: Rule, limit: float) -> bool:
-        if rule.comparison.upwards:
-            return max(self.values) >= NEAR * limit
-        return 0 < min(self.values) <= limit / NEAR
+def _is_near(rule: Rule, limit: float, values: Sequence[float]) -> bool:
+    if rule.comparison.upwards:
+        return max(values) >= NEAR * limit
+    return 0 < min(values) <= limit / NEAR

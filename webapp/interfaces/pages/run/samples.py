@@ -10,7 +10,7 @@ from django.http import QueryDict
 
 from training.samples import FLAGS, MOST_STEP, Wanted
 from webapp.base.formats import NoAmount, number_in, whole_in
-from webapp.interfaces.pages.run.sample_text import Shown, compared, harmless, shown
+from webapp.interfaces.pages.run.sample_text import MOST_SHOWN, compared, harmless, shown
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
 from webapp.record.samples.selectors import (
@@ -40,60 +40,7 @@ FLAG_WORDS = {
 }
 NUMBERS = ("reward_min", "reward_max", "tokens_min", "tokens_max", "difficulty_min", "difficulty_max")
 TITLES = {"eval": "Evaluations", "train": "Batches"}
-
-
-@dataclass(frozen=True)
-class Response:
-    """One response as the page shows it. `row` has its numbers."""
-
-    row: Mapping[str, Any]
-    shown: Shown
-    prompt: str
-    answer: str
-    starts_group: bool = False
-
-    @property
-    def flags(self) -> list[str]:
-        row = self.row
-        said = [FLAG_WORDS[name] for name in ("truncated", "interrupted") if row[name]]
-        tokens = "token" if row["forced"] == 1 else "tokens"
-        return [*said, f"{row['forced']} forced {tokens}"] if row["forced"] else said
-
-    @property
-    def others(self) -> list[tuple[str, str]]:
-        """Columns that only this table has, as far as a line has room: reward functions of TRL, metadata."""
-        try:
-            found = json.loads(self.row["extra"] or "{}")
-        except ValueError:  # cut, since there was too much
-            return []
-        said = [(harmless(name), harmless(str(value))) for name, value in found.items() if name != "step"]
-        return [(name[:MOST_OF_A_WORD], value[:MOST_OF_A_WORD]) for name, value in said[:MOST_OTHERS]]
-
-    @property
-    def kept(self) -> int:
-        """Characters of the response that are stored."""
-        return len(self.row["response"])
-
-    @property
-    def verdict(self) -> str:
-        if self.row["judged"] is False:
-            return "not judged"
-        return {True: "correct", False: "not correct", None: ""}[self.row["correct"]]
-
-    @property
-    def why(self) -> str:
-        return harmless(self.row["why"])
-
-    @property
-    def part(self) -> str:
-        return harmless(self.row["part"])
-
-    @property
-    def versions(self) -> str:
-        old, new = self.row["version_oldest"], self.row["version_newest"]
-        if old is None or new is None:
-            return ""
-        return f"weights {old}" if old == new else f"weights {old} to {new}"
+VERDICTS = {True: "correct", False: "not correct", None: ""}
 
 
 @dataclass(frozen=True)
@@ -188,13 +135,45 @@ def _neighbours(files: Sequence[SampleFile], file: SampleFile) -> Context:
     }
 
 
-def _responses(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[Response]:
-    found: list[Response] = []
-    for place, row in enumerate(rows):
-        text = shown(row["response"], most=None) if whole else shown(row["response"])
-        starts = place == 0 or rows[place - 1]["prompt_id"] != row["prompt_id"]
-        found.append(Response(row, text, harmless(row["prompt"]), harmless(row["answer"]), starts))
-    return found
+def _responses(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[Context]:
+    """Each response as the page shows it; `row` has its numbers, `kept` says how many characters are stored."""
+    return [
+        {
+            "row": row,
+            "shown": shown(row["response"], most=None if whole else MOST_SHOWN),
+            "starts_group": place == 0 or rows[place - 1]["prompt_id"] != row["prompt_id"],
+            "kept": len(row["response"]),
+            "flags": _flags(row),
+            "others": _others(row),
+            "verdict": "not judged" if row["judged"] is False else VERDICTS[row["correct"]],
+            "versions": _versions(row),
+            **{name: harmless(row[name]) for name in ("prompt", "answer", "why", "part")},
+        }
+        for place, row in enumerate(rows)
+    ]
+
+
+def _flags(row: Mapping[str, Any]) -> list[str]:
+    said = [FLAG_WORDS[name] for name in ("truncated", "interrupted") if row[name]]
+    tokens = "token" if row["forced"] == 1 else "tokens"
+    return [*said, f"{row['forced']} forced {tokens}"] if row["forced"] else said
+
+
+def _others(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Columns that only this table has, as far as a line has room: reward functions of TRL, metadata."""
+    try:
+        found = json.loads(row["extra"] or "{}")
+    except ValueError:  # cut, since there was too much
+        return []
+    said = [(harmless(name), harmless(str(value))) for name, value in found.items() if name != "step"]
+    return [(name[:MOST_OF_A_WORD], value[:MOST_OF_A_WORD]) for name, value in said[:MOST_OTHERS]]
+
+
+def _versions(row: Mapping[str, Any]) -> str:
+    old, new = row["version_oldest"], row["version_newest"]
+    if old is None or new is None:
+        return ""
+    return f"weights {old}" if old == new else f"weights {old} to {new}"
 
 
 def _changes(files: Sequence[SampleFile], file: SampleFile, since: int | None) -> Context:

@@ -4,7 +4,6 @@ The machines of a run as small multiples, one node at a time, by the parts of th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -146,47 +145,6 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 10 else duration(timedelta(seconds=seconds))
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One figure of a machine."""
-
-    figure: Figure
-    line: Line
-    limits: list[Limit] = field(default_factory=list)
-    alarm: Alarm | None = None
-
-    @property
-    def slug(self) -> str:
-        """Its id on the page, as alarms link it."""
-        return self.figure.metric.replace("/", "-")
-
-    @property
-    def title(self) -> str:
-        device, _, what = self.figure.what.rpartition("/")
-        said = TITLES.get(what, what) if self.figure.node else self.figure.what
-        if not self.figure.node or not device:
-            return said
-        return f"{device.upper().replace('GPU', 'GPU ')} {said[0].lower()}{said[1:]}"
-
-    @property
-    def sight(self) -> tuple[float, float]:
-        """What its picture shows in any case: all of a share, else the zero."""
-        return 0.0, 1.0 if self.figure.what.endswith("_fraction") else 0.0
-
-    @property
-    def latest(self) -> str:
-        return in_words(self.figure.what, self.line.latest)
-
-    @property
-    def largest(self) -> str:
-        return in_words(self.figure.what, self.line.largest)
-
-    @property
-    def label(self) -> str:
-        """What the picture shows, for readers who do not see it."""
-        return f"{self.title} over the run's clock, now {self.latest}, at most {self.largest}"
-
-
 def in_words(what: str, value: float) -> str:
     """ "43 %", "12.3 GiB", "1.2 MiB/s", "312 W"."""
     if what.endswith("_bytes_per_second"):
@@ -209,18 +167,18 @@ def machines_context(run: Run, alarms: Sequence[Alarm], wanted: str) -> dict[str
     panels = [_panel(one, lines[one.metric], alarms) for one in own]
     parts = [
         (_part_title(part), found := list(of_it), _values(found))
-        for part, of_it in groupby(panels, key=lambda one: one.figure.part)
+        for part, of_it in groupby(panels, key=lambda one: one["figure"].part)
     ]
-    width = duration(timedelta(seconds=panels[0].line.width))
+    width = duration(timedelta(seconds=panels[0]["line"].width))
     missing = wanted if wanted and wanted not in nodes else ""
     return {"nodes": nodes, "node": node, "missing": missing, "parts": parts, "width": width}
 
 
-def _values(panels: Sequence[Panel]) -> Values:
+def _values(panels: Sequence[Mapping[str, Any]]) -> Values:
     """The lines of a part as a table over the run's clock."""
-    said = lambda one: [in_words(one.figure.what, value) for value in one.line.values]
-    columns = [(one.title, dict(zip(one.line.hours, said(one), strict=True))) for one in panels]
-    return side_by_side("Hours", columns, {at for one in panels for at in one.line.hours})
+    said = lambda one: [in_words(one["figure"].what, value) for value in one["line"].values]
+    columns = [(one["title"], dict(zip(one["line"].hours, said(one), strict=True))) for one in panels]
+    return side_by_side("Hours", columns, {at for one in panels for at in one["line"].hours})
 
 
 def _part_title(part: str) -> str:
@@ -229,8 +187,18 @@ def _part_title(part: str) -> str:
     )
 
 
-def _panel(figure: Figure, line: Line, alarms: Sequence[Alarm]) -> Panel:
-    """With the limits of its alarms: those that it is near, or has been beyond."""
+def _title(figure: Figure) -> str:
+    device, _, what = figure.what.rpartition("/")
+    if not figure.node:
+        return figure.what
+    said = TITLES.get(what, what)
+    if not device:
+        return said
+    return f"{device.upper().replace('GPU', 'GPU ')} {said[0].lower()}{said[1:]}"
+
+
+def _panel(figure: Figure, line: Line, alarms: Sequence[Alarm]) -> dict[str, Any]:
+    """One figure of a machine with the limits of its alarms: those that it is near, or has been beyond."""
     alarm = next((one for one in alarms if one.metric == figure.metric and one.threshold is not None), None)
     own = [
         rule
@@ -243,4 +211,18 @@ def _panel(figure: Figure, line: Line, alarms: Sequence[Alarm]) -> Panel:
         if rule.threshold is not None
         and (alarm or rule.comparison.upwards and line.largest >= 0.8 * rule.threshold)
     ]
-    return Panel(figure, line, limits, alarm if alarm and alarm.active else None)
+    latest, largest = (in_words(figure.what, value) for value in (line.latest, line.largest))
+    title = _title(figure)
+    return {
+        "figure": figure,
+        "line": line,
+        "limits": limits,
+        "alarm": alarm if alarm and alarm.active else None,
+        "slug": figure.metric.replace("/", "-"),  # as alarms link it
+        "title": title,
+        "latest": latest,
+        "largest": largest,
+        "label": f"{title} over the run's clock, now {latest}, at most {largest}",
+        # What the picture shows in any case: all of a share, else the zero.
+        "sight": (0.0, 1.0 if figure.what.endswith("_fraction") else 0.0),
+    }
