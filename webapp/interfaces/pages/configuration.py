@@ -17,7 +17,6 @@ from pydantic import BaseModel
 from training.plain_yaml import DUMPER
 from training.recipe import RecipeError, parse_recipe
 from training.schema import Recipe as Schema
-from training.schema import Resources
 from webapp.record.recipes.models import Revision
 from webapp.science.curves.comparison.entries import Entry
 
@@ -29,15 +28,6 @@ WORDS = {"name", "title", "description"}  # of a recipe: they name it and set no
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One setting of a configuration, and what the schema says of it."""
-
-    name: str
-    value: str
-    help: str
-
-
-@dataclass(frozen=True)
 class Change:
     """One setting that differs; None where a side does not have it."""
 
@@ -46,16 +36,24 @@ class Change:
     after: str | None
 
 
-def flatten(config: Config, prefix: str = "") -> dict[str, str]:
-    """Dotted paths to values as YAML scalars; empty mappings show as "{}"."""
-    flat: dict[str, str] = {}
+def leaves(config: Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted path, value) of every setting."""
     for name, value in config.items():
-        path = f"{prefix}{name}"
         if isinstance(value, dict) and value:
-            flat |= flatten(value, f"{path}.")
+            yield from leaves(value, f"{prefix}{name}.")
         else:
-            flat[path] = scalar(value)
-    return flat
+            yield f"{prefix}{name}", value
+
+
+def flatten(config: Config) -> dict[str, str]:
+    """Dotted paths to values as YAML scalars; empty mappings show as "{}"."""
+    return {path: scalar(value) for path, value in leaves(config)}
+
+
+def settings_of(config: Config) -> Config:
+    """Dotted path -> value of what is set, but for WORDS; values as they are: writing all of them as text takes
+    time."""
+    return {path: value for path, value in leaves(config) if value is not None and path not in WORDS}
 
 
 def scalar(value: Any) -> str:
@@ -90,19 +88,21 @@ def ordered(config: Config) -> Config:
         return config
 
 
-def sections(config: Config) -> list[tuple[str, list[Setting]]]:
-    """(section, settings) in the schema's order; settings of the top level come first, under ""."""
+def sections(config: Config) -> list[tuple[str, list[dict[str, str]]]]:
+    """(section, settings) in the schema's order, each with its help; those of the top level come first, under ""."""
     config = ordered(config)
     top = {name: value for name, value in config.items() if not isinstance(value, dict)}
-    found = [("", _settings(top, ""))] if top else []
-    for name, value in config.items():
-        if isinstance(value, dict):
-            found.append((name, _settings(value, f"{name}.")))
-    return found
-
-
-def _settings(values: Config, prefix: str) -> list[Setting]:
-    return [Setting(name, value, help_of(prefix + name)) for name, value in flatten(values).items()]
+    below = [(name, value) for name, value in config.items() if isinstance(value, dict)]
+    return [
+        (
+            section,
+            [
+                {"name": name, "value": value, "help": help_of(f"{section}.{name}".removeprefix("."))}
+                for name, value in flatten(settings).items()
+            ],
+        )
+        for section, settings in ([("", top)] if top else []) + below
+    ]
 
 
 def help_of(path: str) -> str:
@@ -172,36 +172,15 @@ def _clips(loss: Config) -> str:
     return f" ({', '.join(shown)})" if shown else ""
 
 
-def devices(config: Config) -> int:
-    """What a run of this configuration holds: GPUs where there are any, else CPU cores."""
-    return Resources.model_validate(config["resources"]).devices
+def config_table(entries: Sequence[Entry]) -> dict[str, Any] | None:
+    """The differences between the series' configurations; None for fewer than two that have one.
 
-
-@dataclass(frozen=True)
-class Row:
-    """One setting: a cell for each series, or for many its values with how often each occurs."""
-
-    path: str
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ConfigTable:
-    """`columns` is empty where the values are counted. equal: how many settings all of them share. silent: series that
-    report no configuration."""
-
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    equal: int
-    silent: tuple[str, ...]
-
-
-def config_table(entries: Sequence[Entry]) -> ConfigTable | None:
-    """The differences between the series' configurations; None for fewer than two that have one."""
+    Each row has a cell for each of the columns; without columns, the setting's values with how often each occurs.
+    equal: how many settings all of them share. silent: series that report no configuration.
+    """
     own = [entry for entry in entries if entry.runs]
-    flat = {entry.key: [dict(leaves(run.config)) for run in entry.runs if run.config] for entry in own}
+    flat = {entry.key: [settings_of(run.config) for run in entry.runs if run.config] for entry in own}
     known = [entry for entry in own if flat[entry.key]]
-    silent = tuple(entry.label for entry in own if not flat[entry.key])
     if len(known) < 2:
         return None
     configs = [config for entry in known for config in flat[entry.key]]
@@ -210,27 +189,19 @@ def config_table(entries: Sequence[Entry]) -> ConfigTable | None:
     columns = [flat[entry.key] for entry in known]
     few = len(known) <= COLUMNS_UP_TO
     cells = _cells if few else _counts
-    rows = tuple(Row(path, cells(path, columns)) for path in differing)
-    titles = tuple(entry.label for entry in known) if few else ()
-    return ConfigTable(titles, rows, len(paths) - len(differing), silent)
-
-
-def leaves(config: Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of every setting that is set; values as they are: writing all of them as text takes time."""
-    for name, value in config.items():
-        if not prefix and name in WORDS:
-            continue
-        if isinstance(value, dict) and value:
-            yield from leaves(value, f"{prefix}{name}.")
-        elif value is not None:
-            yield f"{prefix}{name}", value
+    return {
+        "columns": [entry.label for entry in known] if few else [],
+        "rows": [{"path": path, "cells": cells(path, columns)} for path in differing],
+        "equal": len(paths) - len(differing),
+        "silent": [entry.label for entry in own if not flat[entry.key]],
+    }
 
 
 def _paths(first: Entry, configs: Sequence[dict[str, Any]]) -> list[str]:
     """Every setting of any of them: in the schema's order, then by name."""
-    known = [path for path, _ in leaves(ordered(first.runs[0].config))]
+    known = settings_of(ordered(first.runs[0].config))
     everywhere = {path for config in configs for path in config}
-    rest = sorted(everywhere - set(known))
+    rest = sorted(everywhere - known.keys())
     return [path for path in known if path in everywhere] + rest
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from scaling.course import normal_quantile
-from webapp.interfaces.pages.configuration import leaves, scalar
+from webapp.interfaces.pages.configuration import scalar, settings_of
 from webapp.record.runs.ingest import summary_of
 from webapp.record.runs.models import Run
 from webapp.science.curves import words
@@ -68,7 +68,7 @@ def settings_plot(
 ) -> SettingsPlot:
     """The columns of entries of one run each; x: the axis of their forecasts and fits. newest: metric -> its newest
     value in each run, where it is an outcome, too."""
-    configs = [dict(leaves(entry.runs[0].config or {})) for entry in entries]
+    configs = [settings_of(entry.runs[0].config or {}) for entry in entries]
     paths = list(dict.fromkeys(path for config in configs for path in config))
     found = [_setting(path, [config.get(path) for config in configs]) for path in paths]
     differing = [column for column in found if len(set(column.values)) > 1]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from webapp.interfaces.pages.views.leaderboard import tie_stripes
+from webapp.interfaces.pages.marks import tie_stripes
 from webapp.record.runs.models import Run
 
 

@@ -209,15 +209,6 @@ def _written(change: configuration.Change, before: Config, after: Config) -> con
 
 def message_of(changed: list[configuration.Change]) -> str:
     """The changes on one line: "optimizer.lr 5e-5 → 1e-4; loss.type cispo → grpo"."""
-    parts = [f"{change.path} {_shown(change.before)} → {_shown(change.after)}" for change in changed]
-    return shortened("; ".join(parts))
-
-
-def _shown(value: str | None) -> str:
-    text = " ".join((value or "not set").split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def shortened(text: str) -> str:
-    """At most as long as a revision's message may be."""
-    return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 3]}..."
+    shown = lambda value: specs.cut(value or "not set", 60)
+    parts = [f"{change.path} {shown(change.before)} → {shown(change.after)}" for change in changed]
+    return specs.cut("; ".join(parts), MAX_MESSAGE)

@@ -14,7 +14,7 @@ from training.tasks import task_options
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.launching.draft import CLIPS, ESSENTIALS, Draft
-from webapp.interfaces.pages.launching.specs import Spec, by_path, fields_of, get, sections, to_text
+from webapp.interfaces.pages.launching.specs import Spec, by_path, cut, fields_of, get, sections, to_text
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import shipped_slugs
 
@@ -117,8 +117,7 @@ def shown(spec: Spec, text: str) -> str:
         return "on" if text == "true" else "off"
     if not text.strip():
         return "not set"
-    line = " ".join(text.split())
-    return line if len(line) <= SHORT else f"{line[: SHORT - 3]}..."
+    return cut(text, SHORT)
 
 
 def field_of(draft: Draft, path: str) -> Field:

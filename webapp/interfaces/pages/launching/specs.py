@@ -265,6 +265,12 @@ def number_text(value: float) -> str:
     return EXPONENT.sub(lambda found: f"e{found[1].strip('+')}{found[2]}", text)
 
 
+def cut(text: str, most: int) -> str:
+    """The text on one line, in at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
 def to_text(spec: Spec, value: Any) -> str:
     """The value as its field shows it; what is not of the setting's kind shows as it was written."""
     if value is None:

@@ -14,14 +14,13 @@ from django.db.models import Count, Max, Model, OuterRef, Subquery
 
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission
-from webapp.interfaces.pages.marks import shared_scale
 from webapp.interfaces.pages.prediction.calibration import apart, headline, verdict
 from webapp.interfaces.pages.prediction.form import hidden_fields, reviewers_of
 from webapp.interfaces.pages.prediction.listing import differences
+from webapp.interfaces.pages.run.tabs import forms_context, window_context
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import words
 from webapp.science.curves.fitting import curve_of
-from webapp.science.curves.run.analyses import forms_payload, window_payload
 from webapp.science.curves.words import AXES
 from webapp.science.predictions import claims, selectors
 from webapp.science.predictions.calibration import Record
@@ -221,22 +220,15 @@ def to_ask(prediction: Prediction, may: Collection[Permission], is_open_author: 
 def _window(prediction: Prediction) -> Context:
     """Other windows on what was known when it was frozen, whatever has come since."""
     known = known_of(prediction, curve_of(prediction.run, prediction.x, prediction.metric))
-    found = window_payload(known.curve, known.question, AXES[prediction.x])
-    return {
-        "windows": found,
-        "scale": shared_scale([row["ceiling"] for row in found["rows"]]),
-        "intact": known.intact,
-    }
+    return window_context(known.curve, known.question) | {"intact": known.intact}
 
 
 def _forms(prediction: Prediction) -> Context:
     """The other forms on the frozen points; the error after the cutoff once something came."""
     curve = curve_of(prediction.run, prediction.x, prediction.metric)
     known = known_of(prediction, curve)
-    axis = AXES[prediction.x]
-    found = forms_payload(curve, replace(known.question, form="sigmoid"), axis, prediction.target)
-    scale = shared_scale([row["ceiling"] for row in found["rows"]])
-    return {"forms": found, "axis": axis, "scale": scale, "intact": known.intact}
+    found = forms_context(curve, replace(known.question, form="sigmoid"), prediction.target)
+    return found | {"intact": known.intact}
 
 
 TABS = {"record": "Record", "window": "Window sensitivity", "forms": "Forms"}

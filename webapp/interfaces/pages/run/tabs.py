@@ -21,7 +21,7 @@ from webapp.interfaces.pages.run import attempts
 from webapp.interfaces.pages.run.attempts import attempt_rows, last_line
 from webapp.interfaces.pages.run.benchmarks import benchmarks_context
 from webapp.interfaces.pages.run.diagnostics import diagnostics_context
-from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of, forgiving
+from webapp.interfaces.pages.run.questions import OF, BadQuestion, FigureRequest, delta_of
 from webapp.interfaces.pages.run.timeline import machines_context, timeline_context
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import attempts_of, transitions_of
@@ -80,10 +80,6 @@ class TabRequest:
         """The run's alarms; read once a page."""
         return current_alarms(self.run)
 
-    @classmethod
-    def of(cls, run: Run, query: QueryDict) -> "TabRequest":
-        return cls(run, query, *forgiving(query))
-
     def curve(self) -> tuple[Curve, Question]:
         """The curve and the question about it. One query."""
         question = self.asked.question
@@ -94,28 +90,20 @@ class TabRequest:
         return [(name, self.query[name]) for name in self.query if name not in without]
 
 
-def tab_context(name: str, tab: TabRequest) -> Context:
-    """The context of one tab's template."""
-    return CONTEXTS[name](tab)
-
-
-def _machines(tab: TabRequest) -> Context:
-    return machines_context(tab.run, tab.alarms, tab.query.get("node", ""))
-
-
-def _timeline(tab: TabRequest) -> Context:
-    return timeline_context(tab.run, tab.query)
-
-
 def _forms(tab: TabRequest) -> Context:
     curve, question = tab.curve()
+    return forms_context(curve, question, end_of_budget(tab.run, curve))
+
+
+def forms_context(curve: Curve, question: Question, end: float | None) -> Context:
+    """The forms side by side, up to `end`."""
     axis = AXES[question.x]
-    found = forms_payload(curve, question, axis, end_of_budget(tab.run, curve))
+    found = forms_payload(curve, question, axis, end)
     return {"forms": found, "axis": axis, "scale": shared_scale([row["ceiling"] for row in found["rows"]])}
 
 
-def _window(tab: TabRequest) -> Context:
-    curve, question = tab.curve()
+def window_context(curve: Curve, question: Question) -> Context:
+    """Other windows on the same points."""
     found = window_payload(curve, question, AXES[question.x])
     return {"windows": found, "scale": shared_scale([row["ceiling"] for row in found["rows"]])}
 
@@ -226,11 +214,11 @@ def _attempts(tab: TabRequest) -> Context:
 
 CONTEXTS: dict[str, Callable[[TabRequest], Context]] = {
     "diagnostics": lambda asked: diagnostics_context(asked.run, asked.query),
-    "machines": _machines,
-    "timeline": _timeline,
+    "machines": lambda asked: machines_context(asked.run, asked.alarms, asked.query.get("node", "")),
+    "timeline": lambda asked: timeline_context(asked.run, asked.query),
     "benchmarks": lambda asked: benchmarks_context(asked.run),
     "forms": _forms,
-    "window": _window,
+    "window": lambda asked: window_context(*asked.curve()),
     "history": _history,
     "plan": _plan,
     "log": _log,

@@ -20,6 +20,23 @@ TITLES = {
     "delete": "Delete {runs}",
     "restore": "Restore {runs}",
 }
+# What holds whatever the runs are.
+ALWAYS = {
+    "resume": [
+        "Each goes on from its newest checkpoint as its next attempt, within what is left of its budget. "
+        "One without a checkpoint begins anew from step 0."
+    ],
+    "priority": ["Of the runs that wait, those of higher priority start first."],
+    "archive": ["Archived runs are hidden from the list; their data, fits and pages stay."],
+    "unarchive": ["They are listed again."],
+    "delete": [
+        "They leave every list, chart and ranking. For a day they can be restored; then all that they "
+        "reported goes for good.",
+        "Only runs that train elsewhere and have ended can be deleted, and none that a prediction rests on.",
+    ],
+    "restore": ["They are as they were before they were deleted."],
+    "change": ["What is left empty stays as it is in each run."],
+}
 NOT_STARTED = frozenset({State.QUEUED})
 
 
@@ -32,38 +49,22 @@ def consequences(action: str, runs: Sequence[Run]) -> list[str]:
     """What will happen, and what will be lost."""
     if action == "stop":
         return _of_stopping(runs)
+    said = [*ALWAYS.get(action, ())]
     if action == "resume":
-        return _of_resuming(runs)
-    if action == "priority":
+        said += _of_resuming(runs)
+    elif action == "priority":
         begun = sum(run.state not in TAKES_PRIORITY for run in runs)
         stay = "stays as it is" if begun == 1 else "stay as they are"
-        return ["Of the runs that wait, those of higher priority start first."] + (
-            [f"{count(begun, 'run does', 'runs do')} not wait and {stay}."] if begun else []
-        )
-    if action == "archive":
+        said += [f"{count(begun, 'run does', 'runs do')} not wait and {stay}."] if begun else []
+    elif action == "archive":
         unfinished = sum(run.state in ACTIVE for run in runs)
-        kept = "Archived runs are hidden from the list; their data, fits and pages stay."
-        return [kept] + ([f"{_those(unfinished)} not ended and will not be archived."] if unfinished else [])
-    if action == "unarchive":
-        return ["They are listed again."]
-    if action == "delete":
-        return [
-            "They leave every list, chart and ranking. For a day they can be restored; then all that they "
-            "reported goes for good.",
-            "Only runs that train elsewhere and have ended can be deleted, and none that a prediction rests on.",
-        ]
-    if action == "restore":
-        return ["They are as they were before they were deleted."]
-    if action == "change":
+        said += [f"{_those(unfinished)} not ended and will not be archived."] if unfinished else []
+    elif action == "change":
         launched = sum(run.origin == Run.Origin.LAUNCHED for run in runs)
-        said = ["What is left empty stays as it is in each run."]
-        if launched:
-            was = count(launched, "run was", "runs were")
-            said.append(
-                f"{was} launched here, with its task, model and seed: only notes alone can be changed there."
-            )
-        return said
-    return []
+        was = count(launched, "run was", "runs were")
+        only = f"{was} launched here, with its task, model and seed: only notes alone can be changed there."
+        said += [only] if launched else []
+    return said
 
 
 def _of_stopping(runs: Sequence[Run]) -> list[str]:
@@ -103,10 +104,7 @@ def _spent(going: Sequence[Run]) -> str:
 
 
 def _of_resuming(runs: Sequence[Run]) -> list[str]:
-    said = [
-        "Each goes on from its newest checkpoint as its next attempt, within what is left of its budget. "
-        "One without a checkpoint begins anew from step 0."
-    ]
+    said: list[str] = []
     done = sum(run.state == State.SUCCEEDED and run.origin == Run.Origin.LAUNCHED for run in runs)
     if done:
         said.append(f"{_those(done)} succeeded: such a run goes on only where its budget was extended since.")

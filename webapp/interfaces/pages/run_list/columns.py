@@ -319,13 +319,8 @@ def chosen_keys(asked: Iterable[str]) -> tuple[str, ...]:
 def is_setting(key: str) -> bool:
     """Whether the key names a setting of the configuration, such as config.loss.type."""
     path = config_path(key)
-    return (
-        key.startswith(CONFIG_PREFIX)
-        and all(path)
-        and len(path) <= MAX_PATH
-        and key.isprintable()
-        and len(key) <= 120
-    )
+    is_path = key.startswith(CONFIG_PREFIX) and all(path) and len(path) <= MAX_PATH
+    return is_path and key.isprintable() and len(key) <= MAX_KEY
 
 
 def columns_of(keys: Iterable[str]) -> list[Column]:

@@ -160,8 +160,7 @@ class Table:
         self._project = project
         self._found = compiled.runs(project)
         self.shows_deleted = compiled.names("deleted")
-        asked = whole_in(number or "")
-        self._asked = 1 if asked is None else asked
+        self._asked = whole_in(number or "") or 1
 
     @cached_property
     def total(self) -> int:
@@ -192,14 +191,6 @@ class Table:
         return min(max(1, self._asked), self.pages)
 
     @property
-    def before(self) -> int:
-        return self.number - 1
-
-    @property
-    def after(self) -> int:
-        return self.number + 1
-
-    @property
     def first(self) -> int:
         return (self.number - 1) * PAGE_SIZE + 1
 
@@ -228,13 +219,9 @@ class Table:
         return rows_of(self.runs)
 
     @property
-    def columns(self) -> list[Column]:
-        return columns_of(self.state.columns)
-
-    @property
     def heads(self) -> list[dict[str, Any]]:
         """The columns with what a click on their head asks for, and how they are sorted now."""
-        heads = [_head(column, self.state.sort) for column in self.columns]
+        heads = [_head(column, self.state.sort) for column in columns_of(self.state.columns)]
         for head in [head for head in heads if head["aria"]][1:]:
             head["aria"] = ""  # two columns may show the same order; one says so
         return heads
@@ -261,7 +248,7 @@ class Table:
 
     def html_of(self, rows: list[Row]) -> SafeString:
         """These rows of the table."""
-        columns, scale = self.columns, self.scale
+        columns, scale = columns_of(self.state.columns), self.scale
         return format_html_join("\n", "{}", ((row_html(row, columns, scale),) for row in rows))
 
     def all_rows(self) -> SafeString:
@@ -272,10 +259,8 @@ def _head(column: Column, sort: str) -> dict[str, Any]:
     name = sort.removeprefix("-")
     here = bool(column.sort) and column.sort == name
     down = sort.startswith("-")
-    if column.key == "age":  # the newest has the least age
-        direction = "ascending" if down else "descending"
-    else:
-        direction = "descending" if down else "ascending"
+    is_descending = down != (column.key == "age")  # the newest has the least age
+    direction = "descending" if is_descending else "ascending"
     following = (name if down else f"-{name}") if here else first_direction(column.sort)
     return {"column": column, "aria": direction if here else "", "next": following if column.sort else ""}
 
@@ -314,10 +299,9 @@ def ordering(sort: str) -> list[Any]:
     """For `order_by`; a leading `-` turns it around."""
     sort = known_sort(sort)
     name = sort.removeprefix("-")
-    keys = SORTS.get(name) or (json_at("config", config_path(name)),)
     down = sort.startswith("-")
-    ordered = [key.desc(nulls_last=True) if down else key.asc(nulls_last=True) for key in keys]
     if name == "created":  # no run lacks it, and so an index serves the order
-        ordered = ["-created_at" if down else "created_at"]
-        return [*ordered, "id"]
+        return ["-created_at" if down else "created_at", "id"]
+    keys = SORTS.get(name) or (json_at("config", config_path(name)),)
+    ordered = [key.desc(nulls_last=True) if down else key.asc(nulls_last=True) for key in keys]
     return [*ordered, "-created_at", "id"]

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
 from training.models import available_models, default_home
-from training.schema import Recipe
+from training.schema import Recipe, Resources
 from training.tasks import task_names
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project
@@ -197,7 +197,7 @@ def _form_arguments(choice: Choice) -> dict[str, Any]:
             "revision": [(n, f"rev {n}{f': {message[:80]}' if message else ''}") for n, message in numbers],
             "task": [(name, name) for name in task_names()],
         },
-        "devices": configuration.devices(choice.revision.config),
+        "devices": Resources.model_validate(choice.revision.config["resources"]).devices,
     }
 
 

@@ -27,8 +27,6 @@ from webapp.science.curves.ranking.leaderboard import leaderboard as ranked_grou
 from webapp.science.curves.ranking.variation import efficiencies
 from webapp.science.curves.words import AXES, DEFAULT_AXIS
 
-__all__ = ["leaderboard", "leaderboard_csv", "leaderboard_efficiency", "tie_stripes"]
-
 SCREENFUL = 10  # recipes; the tasks and models after the one that fills it come as the reader gets there
 CSV_COLUMNS = (
     "task", "model", "rank", "tied", "recipe", "revision", "published", "source", "identified",
@@ -43,9 +41,7 @@ SORT_TITLES = {"": "rank", "ceiling": "forecast ceiling", "a": "A of Eq. 1", "b"
 def leaderboard(request: HttpRequest) -> HttpResponse:
     """The tables; a budget that cannot be read is said beside its field and left out."""
     asked, problem = _asked(request)
-    project = current_project(request)
-    sort = request.GET.get("sort", "")
-    sort = sort if sort in SORTS else ""
+    project, sort = current_project(request), _sort(request)
     known = tasks_and_models(project)
     wanted = [pair for pair in known if asked["task"] in ("", pair[0]) and asked["model"] in ("", pair[1])]
     at_once = _at_once([known[pair] for pair in wanted])
@@ -82,17 +78,21 @@ def _at_once(recipes: Sequence[int]) -> int:
 def leaderboard_group(request: HttpRequest) -> HttpResponse:
     """The table of one task and model: of many, a page shows the first at once and the others as one gets there."""
     asked, _ = _asked(request)
-    sort = request.GET.get("sort", "")
-    sort = sort if sort in SORTS else ""
-    pair = (asked["task"], asked["model"])
+    pair, sort = (asked["task"], asked["model"]), _sort(request)
     groups = ranked_groups(current_project(request), **(asked | {"published": False}), pairs=[pair])
     if not groups:
         raise Http404("no fitted run on this task and model")
     number = f"{slugify(pair[0])}-{slugify(pair[1])}"
-    axis = AXES[asked["x"]]
-    context = {"group": _shown(groups[0], sort), "number": number, "budget": asked["budget"], "axis": axis}
-    context["sort"] = sort
+    context = {
+        "group": _shown(groups[0], sort), "number": number, "budget": asked["budget"], "axis": AXES[asked["x"]],
+        "sort": sort,
+    }  # fmt: skip
     return render(request, "leaderboard/_group.html", context)
+
+
+def _sort(request: HttpRequest) -> str:
+    sort = request.GET.get("sort", "")
+    return sort if sort in SORTS else ""
 
 
 def leaderboard_evidence(request: HttpRequest) -> HttpResponse:

@@ -47,8 +47,8 @@ from webapp.interfaces.pages.run.attempts import before_resuming, last_words, si
 from webapp.interfaces.pages.run.benchmarks import ASKED, asked_in
 from webapp.interfaces.pages.run.diagnostics import diagnostics_payload
 from webapp.interfaces.pages.run.meaning import changes_in
-from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, question_of
-from webapp.interfaces.pages.run.tabs import HEAVY, PLAN_FIELDS, TABS, TabRequest, tab_context
+from webapp.interfaces.pages.run.questions import BadQuestion, FigureRequest, forgiving, question_of
+from webapp.interfaces.pages.run.tabs import CONTEXTS, HEAVY, PLAN_FIELDS, TABS, TabRequest
 from webapp.interfaces.pages.run.timeline import until_of
 from webapp.record.artifacts import store
 from webapp.record.evaluations.services import ask_for, cancel
@@ -170,10 +170,10 @@ def page(request: HttpRequest, run_id: str) -> HttpResponse:
             return redirect(f"{request.path}?{urlencode({'x': known})}&{request.GET.urlencode()}".rstrip("&"))
     tab = request.GET.get("tab", "diagnostics")
     tab = tab if tab in TABS else "diagnostics"
-    asked = TabRequest.of(run, request.GET)
+    asked = TabRequest(run, request.GET, *forgiving(request.GET))
     context: dict[str, Any] = {"run": run, "tab": tab, "tabs": TABS, "priorities": Run.Priority.choices}
     if wants_fragment(request) or tab not in HEAVY:
-        context |= tab_context(tab, asked)
+        context |= CONTEXTS[tab](asked)
     else:
         context["lazy"] = True  # the page is there first; its script asks for the panel
     if not wants_fragment(request):

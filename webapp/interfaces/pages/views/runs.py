@@ -46,6 +46,15 @@ MOST_COMPARED = 100
 TOO_MANY_COMPARED = (
     f"More runs were chosen than can be compared: these are the first {MOST_COMPARED} of them."
 )
+CHANGED = {  # what is done with a saved view -> what is said then
+    "overwrite": "Saved what the list shows now.",
+    "rename": "Renamed the view.",
+    "share": "Every member of the project sees this view now.",
+    "unshare": "Only you see this view now.",
+    "default": "Your list opens with this view from now on.",
+    "no-default": "Your list opens with all runs again.",
+    "delete": "",
+}
 SHOWN = 12  # runs that a confirmation names
 PREVIEWED = 5  # whose curves it draws
 
@@ -192,21 +201,14 @@ def _change_refused(request: HttpRequest, asked: QueryDict, error: ServiceError)
 
 def save_view(request: HttpRequest) -> HttpResponse:
     """A new saved view of what the list shows now."""
-    project, user, sent = current_project(request), signed_in(request), request.POST
+    sent, who = request.POST, _who(request)
     state_from(request, sent.get("back", ""))
-    state = state_of(request.GET, views_of(user, project))
     try:
         view = services.create_view(
-            user=user,
-            project=project,
-            name=sent.get("name", ""),
-            filter=state.filter,
-            columns=state.columns if state.column_list else (),
-            sort=state.sort,
-            shared=sent.get("shared") == "on",
+            name=sent.get("name", ""), shared=sent.get("shared") == "on", **_shown(request), **who
         )
         if sent.get("default") == "on":
-            services.set_default(view.pk, user=user, project=project)
+            services.set_default(view.pk, **who)
     except (InvalidInput, Conflict, NotFound) as error:
         return list_page(request, problem=f"The view was not saved. {error.message}", status=error.status)
     messages.info(request, f"Saved the view “{view}”.")
@@ -217,80 +219,55 @@ def change_view(request: HttpRequest, view_id: int) -> HttpResponse:
     """Overwrite, rename, share, unshare or delete a saved view, or make it the one that the list opens with."""
     sent = request.POST
     state_from(request, sent.get("back", ""))
-    change = _CHANGES.get(sent.get("do", ""))
+    do = sent.get("do", "")
     try:
-        if change is None:
-            raise InvalidInput("do", f"do must be one of {', '.join(_CHANGES)}.")
-        return change(request, view_id if view_id < 2**63 else 0)
+        if do not in CHANGED:
+            raise InvalidInput("do", f"do must be one of {', '.join(CHANGED)}.")
+        if do == "delete":
+            return _delete_view(request, view_id if view_id < 2**63 else 0)
+        _change_view(request, do, view_id if view_id < 2**63 else 0)
     except ServiceError as error:
         return list_page(request, problem=error.message, status=error.status)
+    messages.info(request, CHANGED[do])
+    return redirect(f"{reverse('runs')}?view={view_id}")
+
+
+def _change_view(request: HttpRequest, do: str, view_id: int) -> None:
+    who = _who(request)
+    if do in ("default", "no-default"):
+        services.set_default(view_id if do == "default" else None, **who)
+        return
+    who |= {"version": _version(request)}
+    if do == "overwrite":
+        services.overwrite_view(view_id, **_shown(request), **who)
+    elif do == "rename":
+        services.rename_view(view_id, name=request.POST.get("name", ""), **who)
+    else:
+        services.share_view(view_id, shared=do == "share", **who)
+
+
+def _delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
+    name = SavedView.objects.filter(pk=view_id).values_list("name", flat=True).first()
+    said = "This view had been deleted before."
+    if services.delete_view(view_id, version=_version(request), **_who(request)):
+        said = f"Deleted the view “{name}”. Its runs are as they were."
+    messages.info(request, said)
+    return redirect(f"{reverse('runs')}?view=all")
 
 
 def _who(request: HttpRequest) -> dict[str, Any]:
     return {"user": signed_in(request), "project": current_project(request)}
 
 
-def _version(request: HttpRequest) -> dict[str, Any]:
-    return _who(request) | {"version": whole_in(request.POST.get("version", "")) or 0}
+def _version(request: HttpRequest) -> int:
+    return whole_in(request.POST.get("version", "")) or 0
 
 
-def _overwrite(request: HttpRequest, view_id: int) -> HttpResponse:
+def _shown(request: HttpRequest) -> dict[str, Any]:
+    """What the list shows now, as a view keeps it."""
     state = state_of(request.GET, views_of(**_who(request)))
-    services.overwrite_view(
-        view_id,
-        filter=state.filter,
-        columns=state.columns if state.column_list else (),
-        sort=state.sort,
-        **_version(request),
-    )
-    return _back_to(request, view_id, "Saved what the list shows now.")
-
-
-def _rename(request: HttpRequest, view_id: int) -> HttpResponse:
-    services.rename_view(view_id, name=request.POST.get("name", ""), **_version(request))
-    return _back_to(request, view_id, "Renamed the view.")
-
-
-def _share(request: HttpRequest, view_id: int) -> HttpResponse:
-    services.share_view(view_id, shared=True, **_version(request))
-    return _back_to(request, view_id, "Every member of the project sees this view now.")
-
-
-def _unshare(request: HttpRequest, view_id: int) -> HttpResponse:
-    services.share_view(view_id, shared=False, **_version(request))
-    return _back_to(request, view_id, "Only you see this view now.")
-
-
-def _default(request: HttpRequest, view_id: int) -> HttpResponse:
-    services.set_default(view_id, **_who(request))
-    return _back_to(request, view_id, "Your list opens with this view from now on.")
-
-
-def _no_default(request: HttpRequest, view_id: int) -> HttpResponse:
-    services.set_default(None, **_who(request))
-    return _back_to(request, view_id, "Your list opens with all runs again.")
-
-
-def _delete(request: HttpRequest, view_id: int) -> HttpResponse:
-    name = SavedView.objects.filter(pk=view_id).values_list("name", flat=True).first()
-    if services.delete_view(view_id, **_version(request)):
-        messages.info(request, f"Deleted the view “{name}”. Its runs are as they were.")
-    else:
-        messages.info(request, "This view had been deleted before.")
-    return redirect(f"{reverse('runs')}?view=all")
-
-
-def _back_to(request: HttpRequest, view_id: int, said: str) -> HttpResponse:
-    messages.info(request, said)
-    return redirect(f"{reverse('runs')}?view={view_id}")
-
-
-_CHANGES: dict[str, Callable[[HttpRequest, int], HttpResponse]] = {
-    "overwrite": _overwrite,
-    "rename": _rename,
-    "share": _share,
-    "unshare": _unshare,
-    "default": _default,
-    "no-default": _no_default,
-    "delete": _delete,
-}
+    return {
+        "filter": state.filter,
+        "columns": state.columns if state.column_list else (),
+        "sort": state.sort,
+    }
