@@ -21,8 +21,8 @@ from webapp.identity.accounts.models import Role, Scope, User
 from webapp.identity.accounts.permissions import grants
 from webapp.identity.accounts.services import PERMISSION_OF_SCOPE
 from webapp.identity.signin.forms import OwnPasswordForm, password_field
-from webapp.record.runs import launch_set
 from webapp.record.runs.bounds import MAX_RETRIES, MAX_SEED
+from webapp.record.runs.launch_set import MAX_SEEDS
 from webapp.record.runs.models import Run
 from webapp.science.decisions.models import DecisionKind, Entry
 from webapp.science.decisions.selectors import Object, about_of, decisions_of
@@ -37,7 +37,6 @@ RELOAD = {
     "hx-include": "[name=recipe],[name=revision],[name=seed],[name=name],[name=priority],[name=retries]",
     "hx-push-url": "true",
 }
-MAX_SEEDS = launch_set.MAX_SEEDS
 RETRIES_WORDS = f"Automatic retries are a whole number from 0 to {MAX_RETRIES}, or empty."
 SEEDS_WORDS = f"Seeds are 1 to {MAX_SEEDS} whole numbers from 0 to {MAX_SEED}, such as 0 or 0, 1, 2."
 SCOPES = (
@@ -106,10 +105,12 @@ class TokenForm(ServiceForm):
     )
     project = forms.ChoiceField(required=False)
     scope = forms.ChoiceField(label="May do", help_text="Each includes what is above it.")
-    days = forms.ChoiceField(
+    days = forms.TypedChoiceField(  # None: until it is revoked
         label="Valid for",
         required=False,
         choices=list(TOKEN_DAYS.items()),
+        coerce=lambda text: None if text == "never" else int(text),
+        empty_value=int(DEFAULT_TOKEN_DAYS),
     )
 
     def __init__(self, data: Any = None, *, projects: Mapping[str, tuple[str, Role]], current: str) -> None:
@@ -123,11 +124,6 @@ class TokenForm(ServiceForm):
             for scope, words in SCOPES
             if any(grants(role, PERMISSION_OF_SCOPE[scope]) for role in roles)
         ]
-
-    def days_or_none(self) -> int | None:
-        """How many days it shall open the project; None: until it is revoked."""
-        text = self.cleaned_data["days"] or DEFAULT_TOKEN_DAYS
-        return None if text == "never" else int(text)
 
 
 class ShareForm(ServiceForm):
@@ -182,7 +178,7 @@ class LaunchForm(ServiceForm):
         required=False,
         label="Priority",
         choices=Run.Priority.choices,
-        empty_value=None,
+        empty_value=Run.Priority.NORMAL,
         help_text="High is for admins.",
     )
     retries = forms.IntegerField(
@@ -227,11 +223,6 @@ class LaunchForm(ServiceForm):
         if len(set(seeds)) < len(seeds):
             raise forms.ValidationError("Each seed is trained once: these repeat one.")
         return seeds
-
-    def clean_priority(self) -> int:
-        """Normal where none was sent."""
-        sent = self.cleaned_data["priority"]
-        return Run.Priority.NORMAL if sent is None else sent
 
 
 class RevisionForm(forms.Form):

@@ -79,38 +79,6 @@ class Field:
         return "" if self.spec.required else shown(self.spec, to_text(self.spec, self.spec.default))
 
 
-@dataclass(frozen=True)
-class Section:
-    """The fields of a section, and how many of them want to be seen."""
-
-    key: str
-    title: str
-    help: str
-    fields: tuple[Field, ...]
-    has_own_problem: bool = False
-
-    @property
-    def num_changed(self) -> int:
-        return sum(field.is_changed for field in self.fields)
-
-    @property
-    def preview(self) -> str:
-        """What the section says first, in a few words."""
-        shown_fields = [field for field in self.fields if field.text.strip() and not field.spec.is_long]
-        return ", ".join(
-            f"{field.spec.label.lower()} {shown(field.spec, field.text)}" for field in shown_fields[:3]
-        )
-
-    @property
-    def num_problems(self) -> int:
-        return sum(bool(field.problems) for field in self.fields) + self.has_own_problem
-
-
-def _inside(label: str) -> str:
-    """A label in the middle of a sentence; abbreviations keep their capitals."""
-    return label if label[1:2].isupper() else f"{label[:1].lower()}{label[1:]}"
-
-
 def shown(spec: Spec, text: str) -> str:
     """A value in a sentence: "on", "not set", or the text itself, cut where it is long."""
     if spec.kind == "switch":
@@ -136,20 +104,29 @@ def _note(draft: Draft, path: str) -> str:
     return "" if used else f"Not used by the loss {loss_type}."
 
 
-def sections_of(draft: Draft) -> list[Section]:
-    """Every section with the settings that do not stand on top already."""
+def sections_of(draft: Draft) -> list[dict[str, Any]]:
+    """Every section with the settings that do not stand on top already, what it says first, and how many fields want to
+    be seen."""
     on_top = set(ESSENTIALS.values())
-    built = [
-        Section(
-            section.key,
-            section.title,
-            section.help,
-            tuple(field_of(draft, spec.path) for spec in section.specs if spec.path not in on_top),
-            bool(draft.checked.problems.get(section.key)),
+    found = []
+    for section in sections():
+        fields = [field_of(draft, spec.path) for spec in section.specs if spec.path not in on_top]
+        said = [one for one in fields if one.text.strip() and not one.spec.is_long]
+        own = bool(draft.checked.problems.get(section.key))
+        found.append(
+            {
+                "key": section.key,
+                "title": section.title,
+                "help": section.help,
+                "fields": fields,
+                "num_changed": sum(one.is_changed for one in fields),
+                "num_problems": sum(bool(one.problems) for one in fields) + own,
+                "preview": ", ".join(
+                    f"{one.spec.label.lower()} {shown(one.spec, one.text)}" for one in said[:3]
+                ),
+            }
         )
-        for section in sections()
-    ]
-    return [section for section in built if section.fields]
+    return [section for section in found if section["fields"]]
 
 
 def choices() -> list[tuple[str, list[Spec]]]:

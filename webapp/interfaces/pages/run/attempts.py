@@ -10,7 +10,6 @@ What a run's page says of policies that acted in its current attempt.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,7 +21,7 @@ from django.utils.html import format_html
 from headroom.adapters.naming import SYSTEM
 from webapp.base.formats import whole_in
 from webapp.identity.audit.models import Event
-from webapp.record.logs.selectors import MOST_WANTED, Gap, Kept, Line, last_error_of
+from webapp.record.logs.selectors import MOST_WANTED, Kept, Line, last_error_of
 from webapp.record.runs.models import Attempt, Run, State
 from webapp.record.runs.selectors import asks_the_store, begins_anew
 from webapp.reporting.alarms import judge
@@ -46,64 +45,45 @@ STORED = (
 UNJUDGED_AFTER = timedelta(seconds=60)
 
 
-@dataclass(frozen=True)
-class LogPage:
-    """Some lines. `gap`: what was left out between them, at its place; `is_live`: the newest are among them."""
-
-    kept: Kept
-    lines: Sequence[Line]
-    wanted: str
-    is_live: bool
-    more: bool  # there are more matches than are shown
-
-    context = CONTEXT
-
-    @property
-    def before(self) -> Sequence[Line]:
-        """The lines before the gap; all where there is none in between."""
-        gap = self.gap
-        return self.lines if gap is None else [line for line in self.lines if line.number < gap.first]
-
-    @property
-    def after(self) -> Sequence[Line]:
-        gap = self.gap
-        return [] if gap is None else [line for line in self.lines if line.number >= gap.first]
-
-    @property
-    def gap(self) -> Gap | None:
-        """What was left out, where its place is among the lines."""
-        gap = self.kept.gap
-        if gap is None or self.wanted or not self.lines or not self.cursor >= gap.first - 1:
-            return None
-        return gap if self.lines[0].number <= gap.first + gap.lines else None
-
-    @property
-    def cursor(self) -> int:
-        """The number of the last line that is shown."""
-        return self.lines[-1].number if self.lines else 0
-
-    @property
-    def earlier(self) -> int:
-        """The number before which earlier lines lie; 0 where there are none."""
-        first = self.lines[0].number if self.lines else 0
-        return first if first > 1 and not self.wanted else 0
-
-    @property
-    def later(self) -> int:
-        """The number before which the next lines lie; 0 where the newest are shown."""
-        return 0 if self.is_live or self.wanted else min(self.cursor + SHOWN + 1, self.kept.total + 1)
-
-
-def log_page(attempt: Attempt, query: QueryDict) -> LogPage:
+def log_page(attempt: Attempt, query: QueryDict) -> dict[str, Any]:
     """What the address asks for: `q` lines that hold a text, `before` the lines before a number, else the newest."""
     kept = Kept(attempt)
     if wanted := query.get("q", "")[:MOST_WANTED]:
         lines = kept.newest_matching(wanted, SHOWN + 1)
-        return LogPage(kept, lines[-SHOWN:], wanted, False, len(lines) > SHOWN)
+        return _page(kept, lines[-SHOWN:], wanted=wanted, more=len(lines) > SHOWN)
     before = whole_in(query.get("before", ""), 15)
     if before is not None and 1 < before <= kept.total:
-        return LogPage(kept, kept.before(before, SHOWN), "", False, False)
-    return LogPage(kept, kept.newest(SHOWN), "", True, False)
+        return _page(kept, kept.before(before, SHOWN))
+    return _page(kept, kept.newest(SHOWN), is_live=True)
+
+
+def _page(
+    kept: Kept, lines: Sequence[Line], *, wanted: str = "", is_live: bool = False, more: bool = False
+) -> dict[str, Any]:
+    """Some lines. `is_live`: the newest are among them; `more`: there are more matches than are shown.
+
+    `gap`: what was left out between `before` and `after`, where its place is among the lines; `earlier`, `later`: the
+    numbers before which further lines lie, 0 where there are none.
+    """
+    first, last = (lines[0].number, lines[-1].number) if lines else (0, 0)
+    gap = kept.gap
+    if gap and (wanted or not lines or last < gap.first - 1 or first > gap.first + gap.lines):
+        gap = None
+    end = kept.total + 1 if gap is None else gap.first
+    return {
+        "kept": kept,
+        "lines": lines,
+        "wanted": wanted,
+        "is_live": is_live,
+        "more": more,
+        "context": CONTEXT,
+        "gap": gap,
+        "before": [line for line in lines if line.number < end],
+        "after": [line for line in lines if line.number >= end],
+        "cursor": last,
+        "earlier": first if first > 1 and not wanted else 0,
+        "later": 0 if is_live or wanted else min(last + SHOWN + 1, kept.total + 1),
+    }
 
 
 def since(attempt: Attempt, after: int) -> dict[str, Any]:

@@ -93,13 +93,7 @@ def _try_create(request: HttpRequest, form: TokenForm, current: Project) -> str 
     project = next((one for one in projects if one.slug == wanted), current)
     allow(request, project)
     with form.refusing(InvalidInput):
-        return create_token(
-            user=signed_in(request),
-            project=project,
-            scope=form.cleaned_data["scope"],
-            name=form.cleaned_data["name"],
-            days=form.days_or_none(),
-        )
+        return create_token(user=signed_in(request), **(form.cleaned_data | {"project": project}))
     return None
 
 

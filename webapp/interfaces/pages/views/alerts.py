@@ -305,14 +305,10 @@ def unread(request: HttpRequest) -> JsonResponse:
 
 def read(request: HttpRequest) -> HttpResponse:
     """Mark one (`notice`) or all up to one (`up_to`) as read; with `next` go on to what it is about. Safe to repeat."""
-    user = signed_in(request)
     notice, up_to = (whole_in(request.POST.get(name, ""), 18) for name in ("notice", "up_to"))
     if notice is not None or up_to is not None:
-        mark_read(user, notice_id=notice, up_to=up_to)
+        mark_read(signed_in(request), notice_id=notice, up_to=up_to)
     target = request.POST.get("next", "")
     if url_has_allowed_host_and_scheme(target, allowed_hosts=None) and target.startswith("/"):
         return redirect(target)
-    if getattr(request, "htmx", False):
-        rows = list(notices_of(user)[:UNDER_THE_BELL])
-        return render(request, "alerts/_bell.html", {"rows": rows, "unread": unread_count(user)})
-    return redirect("notices")
+    return bell(request) if getattr(request, "htmx", False) else redirect("notices")

@@ -153,19 +153,20 @@ def compare_panels(request: HttpRequest) -> JsonResponse:
 
 def compare_odds(request: HttpRequest) -> HttpResponse:
     """The part of the page that a budget changes."""
-    choice, asked = _choice(request), _asked(request)
-    entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
     budget, problem = read_budget(request)
-    context = _odds(entries, asked["x"], budget)
+    context = _odds(_entries(request), _asked(request)["x"], budget)
     return render(request, "compare/_odds.html", context | {"problem": problem})
 
 
 def compare_crossings(request: HttpRequest) -> HttpResponse:
     """Where the forecasts cross: asked for once the page is there, because they are compared at many computes."""
-    choice, asked = _choice(request), _asked(request)
-    entries = entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
-    found = odds.crossings(entries, asked["x"])
+    found = odds.crossings(_entries(request), _asked(request)["x"])
     return render(request, "compare/_crossings.html", {"crossings": found})
+
+
+def _entries(request: HttpRequest) -> list[Entry]:
+    choice, asked = _choice(request), _asked(request)
+    return entries_of(choice.runs, choice.references, x=asked["x"], by=asked["by"])
 
 
 def compare_search(request: HttpRequest) -> HttpResponse:

@@ -6,8 +6,6 @@ Forms of imports. What is right or wrong is decided by `webapp.interfaces.import
 field.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -28,7 +26,8 @@ from webapp.interfaces.imports.readers.rows import Options, Preview
 from webapp.interfaces.imports.services import preview_of
 from webapp.interfaces.imports.uploads import MAX_NAME, ImportRequest, Server, asked_of
 from webapp.interfaces.pages.access import SESSION_KEY, current_project, example_project, signed_in
-from webapp.interfaces.pages.answers import page_or_fragment
+from webapp.interfaces.pages.answers import page_or_fragment, telling
+from webapp.interfaces.pages.forms import NamingForm
 from webapp.record.runs.bounds import MAX_MODEL, MAX_TASK
 
 PER_ROW, PERCENT = "/row", "/percent"  # after a role: how its numbers are meant
@@ -49,6 +48,7 @@ ROLE_WORDS: tuple[tuple[str, str], ...] = (
     ("metric", "names of metrics (a long table)"),
     ("value", "values of metrics (a long table)"),
 )
+KIND_WORDS = {name: kind.label for name, kind in KINDS.items()}
 FILE, SERVER = "file", "address"
 
 
@@ -57,22 +57,7 @@ def _text(label: str, most: int, help_text: str = "", **attrs: Any) -> forms.Cha
     return forms.CharField(label=label, max_length=most, required=False, help_text=help_text, widget=widget)
 
 
-class _Form(forms.Form):
-    def __init__(self, data: Any = None, **kwargs: Any) -> None:
-        super().__init__(data, label_suffix="", **kwargs)
-        for name, field in self.fields.items():
-            if field.help_text:
-                field.widget.attrs["aria-describedby"] = f"id_{name}_helptext"
-
-    def refuse(self, error: ServiceError) -> None:
-        """Show a refusal beside its field, or above the form."""
-        said = error.field or ""
-        name = said.removeprefix("options.").split(".")[0]
-        message = error.message.removeprefix(f"{said}: ").removeprefix(f"{said} ")
-        self.add_error(name if name in self.fields else None, message[:1].upper() + message[1:])
-
-
-class SaidForm(_Form):
+class SaidForm(NamingForm):
     """What the source may not say itself."""
 
     devices = _text(
@@ -148,21 +133,6 @@ class NewImportForm(SaidForm):
         return asked_of(data["kind"], self.options() | said)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the table with its first values, and what it is said to be."""
-
-    name: str
-    field_name: str
-    values: Sequence[str]
-    role: str
-    error: str = ""
-
-    @property
-    def roles(self) -> list[tuple[str, str, bool]]:
-        return [(value, words, value == self.role) for value, words in ROLE_WORDS]
-
-
 class ColumnsForm(SaidForm):
     """What each column of a table is. `shown` has the guess that stands there first."""
 
@@ -183,16 +153,17 @@ class ColumnsForm(SaidForm):
         names = self.shown.columns
         return {name: str(self.data.get(f"column-{i}", "")) for i, name in enumerate(names)}
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[dict[str, Any]]:
+        """Each column of the table with its first values, and what it is said to be."""
         roles, rows = self.roles(), self.shown.rows[:3]
         return [
-            Column(
-                name,
-                f"column-{i}",
-                [row[i] for row in rows],
-                roles.get(name, ""),
-                self.column_errors.get(name, ""),
-            )
+            {
+                "name": name,
+                "field_name": f"column-{i}",
+                "values": [row[i] for row in rows],
+                "roles": [(value, words, value == roles.get(name, "")) for value, words in ROLE_WORDS],
+                "error": self.column_errors.get(name, ""),
+            }
             for i, name in enumerate(self.shown.columns)
         ]
 
@@ -243,10 +214,6 @@ def _guessed(guess: Options) -> dict[str, str]:
     return {name: f"{role}{meant.get(role, '')}" for role, name in guess.columns.items()}
 
 
-def kinds_in_words() -> Mapping[str, str]:
-    return {name: kind.label for name, kind in KINDS.items()}
-
-
 PAGE_SIZE = 30
 MOST_RUNS = 200  # on an import's page
 UNPROCESSABLE = 422
@@ -257,7 +224,7 @@ def imports(request: HttpRequest) -> HttpResponse:
     """All of the project, newest first; asked again while one is being read."""
     project = current_project(request)
     page = Paginator(claims.imports_of(project), PAGE_SIZE).get_page(request.GET.get("page"))
-    context = {"page": page, "any_open": claims.any_open(project), "kinds": kinds_in_words()}
+    context = {"page": page, "any_open": claims.any_open(project), "kinds": KIND_WORDS}
     return page_or_fragment(request, "imports/list.html", "imports/_rows.html", context)
 
 
@@ -303,7 +270,7 @@ def _detail(found: Import) -> dict[str, Any]:
     rows = list(claims.runs_in(found)[: MOST_RUNS + 1])
     return {
         "one": found,
-        "kind": kinds_in_words().get(found.kind, ""),
+        "kind": KIND_WORDS.get(found.kind, ""),
         "rows": rows[:MOST_RUNS],
         "more": len(rows) > MOST_RUNS,
         "server": bool(found.address),
@@ -339,7 +306,7 @@ def _draft(request: HttpRequest, found: Import) -> HttpResponse:
 def resume(request: HttpRequest, import_id: str) -> HttpResponse:
     """Read it again, with a mended file where one is sent."""
     found = _get(request, import_id)
-    try:
+    with telling(request):
         services.resume_import(
             found,
             user=signed_in(request),
@@ -347,8 +314,6 @@ def resume(request: HttpRequest, import_id: str) -> HttpResponse:
             token=request.POST.get("token", ""),
             account=request.POST.get("user", ""),
         )
-    except ServiceError as error:
-        messages.warning(request, error.message)
     return redirect("import", found.pk)
 
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
 from training.models import available_models, default_home
-from training.schema import Recipe, Resources
+from training.schema import Resources
 from training.tasks import task_names
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project
@@ -31,7 +31,7 @@ from webapp.record.runs.launch import Launched, LaunchRequest, objections
 from webapp.record.runs.launch_set import launch_seeds
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.pace import pace_of
-from webapp.record.runs.places import Prospect, prospect
+from webapp.record.runs.places import prospect
 from webapp.reporting.policies.selectors import own_actions, project_policy
 from webapp.reporting.policies.services import set_run_policy
 
@@ -150,22 +150,17 @@ def next_seed(run: Run) -> int:
 
 def _empty_form(request: HttpRequest, choice: Choice, asked: Draft) -> LaunchForm:
     texts = {name: asked.text(by_path()[path]) for name, path in ESSENTIALS.items()}
-    name = choice.cloned.name if choice.cloned and choice.cloned.name != choice.revision.recipe.name else ""
-    kept = {key: request.GET[key] for key in KEPT if request.GET.get(key)}
-    initial: dict[str, Any] = texts | {"name": name} | _way_through_the_queue(choice.cloned) | kept
+    initial: dict[str, Any] = texts | {"name": "", "priority": Run.Priority.NORMAL}
+    if (run := choice.cloned) is not None:  # what is no part of a recipe
+        name = "" if run.name == choice.revision.recipe.name else run.name
+        initial |= {"name": name, "priority": run.priority, "retries": run.retry_limit}
+    initial |= {key: request.GET[key] for key in KEPT if request.GET.get(key)}
     initial |= {
         "recipe": choice.revision.recipe.slug,
         "revision": choice.revision.number,
         "idempotency_key": new_key(),
     }
     return LaunchForm(initial=initial, **_form_arguments(choice))
-
-
-def _way_through_the_queue(run: Run | None) -> dict[str, Any]:
-    """What is no part of a recipe: a clone takes it over from its run."""
-    if run is None:
-        return {"priority": Run.Priority.NORMAL}
-    return {"priority": run.priority, "retries": run.retry_limit}
 
 
 def _filled(choice: Choice, data: QueryDict, *, live: bool) -> tuple[LaunchForm, Draft]:
@@ -276,7 +271,7 @@ def _context(request: HttpRequest, choice: Choice, form: LaunchForm, asked: Draf
         "num_first": f":{len(FIRST)}",
         "rest": f"{len(FIRST)}:",
         "sections": sections,
-        "num_settings": sum(len(section.fields) for section in sections),
+        "num_settings": sum(len(section["fields"]) for section in sections),
         "sizes": []
         if choice.cloned
         else fields.sizes(choice.newest, choice.revision, newest_shipped(choice.project)),
@@ -352,14 +347,11 @@ def _prospects(choice: Choice, form: LaunchForm, asked: Draft) -> dict[str, Any]
         return {}
     name, slug = choice.revision.recipe.name, choice.revision.recipe.slug
     pace = pace_of(choice.project, recipe=slug, task=recipe.task.name, model=recipe.model)
+    priority = form.cleaned_data.get("priority", Run.Priority.NORMAL)
+    ahead = prospect(choice.project, recipe, runs=len(seeds), priority=priority)
     return {
         "cost": preview.cost(recipe, len(seeds), pace, name),
-        "wait": preview.wait(len(seeds), _prospect(choice, form, recipe, len(seeds)), cluster_now()),
+        "wait": preview.wait(len(seeds), ahead, cluster_now()),
         "hints": asked.checked.hints,
         "parameters": f"{asked.checked.parameters:,}" if asked.checked.parameters else "",
     }
-
-
-def _prospect(choice: Choice, form: LaunchForm, recipe: Recipe, num_runs: int) -> Prospect:
-    priority = form.cleaned_data.get("priority", Run.Priority.NORMAL)
-    return prospect(choice.project, recipe, runs=num_runs, priority=priority)
