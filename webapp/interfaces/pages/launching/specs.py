@@ -96,7 +96,6 @@ class Spec:
     """One setting. `path` is dotted; `bounds` are words such as "above 0"; `default` is the schema's."""
 
     path: str
-    section: str
     label: str
     help: str
     kind: InputKind
@@ -147,12 +146,10 @@ def sections() -> tuple[SectionSpec, ...]:
     top, parts = [], []
     for name, field in schema["properties"].items():
         if (part := _definition(schema, field)) is None:
-            top.append(_spec(name, TOP, field, name in schema["required"]))
+            top.append(_spec(name, field, name in schema["required"]))
             continue
         required = part.get("required", ())
-        specs = [
-            _spec(f"{name}.{leaf}", name, of, leaf in required) for leaf, of in part["properties"].items()
-        ]
+        specs = [_spec(f"{name}.{leaf}", of, leaf in required) for leaf, of in part["properties"].items()]
         parts.append(
             SectionSpec(name, _title(name), part.get("description", "").split("\n")[0], tuple(specs))
         )
@@ -168,7 +165,7 @@ def by_path() -> dict[str, Spec]:
 def fields_of(schema: dict[str, Any]) -> list[Spec]:
     """The options of a task, out of the JSON schema of its class."""
     required = schema.get("required", ())
-    return [_spec(name, "", field, name in required) for name, field in schema.get("properties", {}).items()]
+    return [_spec(name, field, name in required) for name, field in schema.get("properties", {}).items()]
 
 
 def _definition(schema: dict[str, Any], field: dict[str, Any]) -> dict[str, Any] | None:
@@ -183,12 +180,11 @@ def _title(key: str) -> str:
     return SECTION_TITLES.get(key, key.replace("_", " ").capitalize())
 
 
-def _spec(path: str, section: str, field: dict[str, Any], required: bool) -> Spec:
+def _spec(path: str, field: dict[str, Any], required: bool) -> Spec:
     variants = [part for part in field.get("anyOf", ()) if part.get("type") != "null"]
     what = variants[0] if variants else field
     return Spec(
         path=path,
-        section=section,
         label=LABELS.get(path, path.rsplit(".", 1)[-1].replace("_", " ").capitalize()),
         help=field.get("description", ""),
         kind=_kind(what),

@@ -15,7 +15,6 @@ from typing import Any
 
 from django.http import QueryDict
 from django.template.loader import render_to_string
-from django.utils import timezone
 from django.utils.html import format_html
 
 from headroom.adapters.naming import SYSTEM
@@ -42,7 +41,6 @@ STORED = (
     "The run's folder has no checkpoint. Resume takes the newest whole one of the checkpoint store; where that has "
     "none, it begins anew, from step 0, and every point reported so far stays, but is superseded and in no fit."
 )
-UNJUDGED_AFTER = timedelta(seconds=60)
 
 
 def log_page(attempt: Attempt, query: QueryDict) -> dict[str, Any]:
@@ -198,17 +196,6 @@ def worst_level(alarms: Sequence[Alarm]) -> str:
 def _item(alarm: Alarm) -> dict[str, Any]:
     tab = "machines" if alarm.metric.startswith(SYSTEM) else "diagnostics"
     return judge.alarm_payload(alarm) | {"panel": alarm.metric.replace("/", "-"), "tab": tab}
-
-
-def mark_words(alarms: Sequence[Alarm]) -> str:
-    """What the mark in the list of runs means, one alarm after the other."""
-    return " ".join(judge.alarm_payload(alarm)["message"] for alarm in alarms)
-
-
-def is_unjudged(run: Run) -> bool:
-    """Whether nobody has judged the run's newest records for a minute: no mark then means nothing."""
-    wanted = run.alarms_wanted_at
-    return wanted is not None and timezone.now() - wanted > UNJUDGED_AFTER
 
 
 def acted(run: Run) -> str:

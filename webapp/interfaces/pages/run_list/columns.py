@@ -5,23 +5,24 @@ Rows of the runs list: everything about a page of runs in a constant number of q
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import prefetch_related_objects
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from scaling.course import widened_ceiling
 from webapp.interfaces.pages import marks
-from webapp.interfaces.pages.run.attempts import is_unjudged, mark_words
 from webapp.interfaces.pages.templatetags.headroom import age, pill, span
 from webapp.record.runs.filtering.fields import CONFIG_PREFIX, MAX_PATH, config_path
 from webapp.record.runs.filtering.parsing import Comparison, Value, to_text
 from webapp.record.runs.ingest import spent_hours, summary_of
 from webapp.record.runs.models import Run, State
+from webapp.reporting.alarms.judge import alarm_payload
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import active_alarms
 from webapp.science.curves import ahead, words
@@ -38,6 +39,7 @@ NO_FORECAST_YET = format_html('<span class="faint" title="{}">–</span>', NO_FO
 NO_HOURS = SafeString('<span class="small muted">needs device-hours</span>')
 NOT_KNOWN = SafeString('<span class="small muted">not known</span>')
 ALWAYS = "name"
+UNJUDGED_AFTER = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Row:
     @property
     def alarm_words(self) -> str:
         """The active alarms in full, for the mark's tooltip."""
-        return mark_words(self.alarms)
+        return " ".join(alarm_payload(alarm)["message"] for alarm in self.alarms)
 
     @property
     def spent(self) -> float | None:
@@ -65,8 +67,9 @@ class Row:
 
     @property
     def unjudged(self) -> bool:
-        """Whether no mark means nothing, because nobody judges the newest records."""
-        return is_unjudged(self.run)
+        """Whether no mark means nothing, because nobody has judged the newest records for a while."""
+        wanted = self.run.alarms_wanted_at
+        return wanted is not None and timezone.now() - wanted > UNJUDGED_AFTER
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:

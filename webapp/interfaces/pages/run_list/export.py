@@ -10,7 +10,7 @@ from webapp.base.errors import InvalidInput
 from webapp.base.formats import lines, utc
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.pages.run_list.columns import Row, is_setting, rows_of
-from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, ordering, runs_with_settings
+from webapp.interfaces.pages.run_list.listing import MAX_TOTAL, ListState, everything, runs_with_settings
 from webapp.record.runs.filtering import Compiled
 from webapp.record.runs.ingest import summary_of
 from webapp.science.curves.words import DEFAULT_LEVEL
@@ -21,8 +21,7 @@ Values = dict[str, Any]
 
 def ids_of(project: Project, state: ListState, compiled: Compiled, most: int = MAX_TOTAL) -> list[str]:
     """Ids of the runs that the filter leaves, in the list's order. Raises InvalidInput beyond `most` of them."""
-    found = compiled.runs(project).order_by(*ordering(state.sort))
-    ids = list(found.values_list("pk", flat=True)[: most + 1])
+    ids = everything(compiled, project, most, state.sort)
     if len(ids) > most:
         raise InvalidInput("filter", f"More than {most:,} runs fit: narrow the filter.")
     return ids

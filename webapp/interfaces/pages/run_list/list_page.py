@@ -1,6 +1,7 @@
 """The runs list as a page, as what htmx swaps, and as what changed since a cursor."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from django.db.models import QuerySet
@@ -61,9 +62,8 @@ def list_page(request: HttpRequest, *, problem: str = "", status: int = 200) -> 
     table = Table(project, state, compiled, request.GET.get("page"))
     if known is not None:
         return _what_changed(request, table, known)
-    said = notes(compiled, state, project)
     context = _context(request, project, state, views, table) | _empty(compiled, project, table, request)
-    context |= {"notes": said, "problem": problem}
+    context |= {"notes": notes(compiled, state, project), "problem": problem}
     return page_or_fragment(request, "runs/list.html", "runs/_swap.html", context, status)
 
 
@@ -150,11 +150,9 @@ def _empty(compiled: Compiled, project: Project, table: Table, request: HttpRequ
     hidden = 0
     if not compiled.names("archived"):
         text = f"archived:yes {f'({compiled.text})' if compiled.node else ''}"
-        try:
+        with suppress(FilterError):  # too long with what was added
             condition = compile_filter(text, user=signed_in(request)).condition
             hidden = Run.objects.filter(project=project).filter(condition).count()
-        except FilterError:  # too long with what was added
-            hidden = 0
     return {"any_run": Run.objects.filter(project=project).exists(), "archived": hidden}
 
 

@@ -265,9 +265,9 @@ def _head(column: Column, sort: str) -> dict[str, Any]:
     return {"column": column, "aria": direction if here else "", "next": following if column.sort else ""}
 
 
-def everything(compiled: Compiled, project: Project, limit: int) -> list[str]:
-    """Ids of the runs that a filter leaves, newest first, at most `limit` + 1."""
-    found = compiled.runs(project).order_by("-created_at", "id")
+def everything(compiled: Compiled, project: Project, limit: int, sort: str = DEFAULT_SORT) -> list[str]:
+    """Ids of the runs that a filter leaves, in this order, at most `limit` + 1."""
+    found = compiled.runs(project).order_by(*ordering(sort))
     return list(found.values_list("pk", flat=True)[: limit + 1])
 
 

@@ -269,12 +269,16 @@ def _chips(request: HttpRequest, choice: Choice) -> list[dict[str, str]]:
         for run in choice.runs
         if run.revision
     }
-    for token in dict.fromkeys(request.GET.getlist("recipe")):
-        if token in here:
-            chips.append({"name": "recipe", "value": token, "label": here[token], "note": "all runs"})
-    for one in choice.references:
-        chips.append({"name": "ref", "value": one.slug, "label": one.name, "note": "published"})
-    return chips
+    chips += [
+        {"name": "recipe", "value": token, "label": here[token], "note": "all runs"}
+        for token in dict.fromkeys(request.GET.getlist("recipe"))
+        if token in here
+    ]
+    published = [
+        {"name": "ref", "value": one.slug, "label": one.name, "note": "published"}
+        for one in choice.references
+    ]
+    return chips + published
 
 
 def _with(query: QueryDict, name: str, *values: str) -> str:

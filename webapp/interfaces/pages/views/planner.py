@@ -1,6 +1,7 @@
 """The planner: what compute buys, per task and model. Every question is in the URL."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,16 +94,14 @@ def _groups(project: Project) -> list[dict[str, Any]]:
         .annotate(newest=Max("pk"))
         .order_by("-newest")
     )
-    counts: dict[tuple[str, str], int] = {}
-    pairs = Run.objects.filter(project=project, fits__isnull=False).distinct().values_list("task", "model")
-    for pair in pairs:
-        counts[pair] = counts.get(pair, 0) + 1
+    fitted = Run.objects.filter(project=project, fits__isnull=False).distinct()
+    counts = Counter(fitted.values_list("task", "model"))
     return [
         {
             "task": row["run__task"],
             "model": row["run__model"],
             "key": f"{row['run__task']}:{row['run__model']}",
-            "runs": counts.get((row["run__task"], row["run__model"]), 0),
+            "runs": counts[row["run__task"], row["run__model"]],
         }
         for row in found
     ]

@@ -3,8 +3,6 @@
 The list of recipes: newest revision, use, and the forecast ceiling of the newest tried revision. Few queries.
 """
 
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -33,33 +31,7 @@ from webapp.science.curves.ranking.leaderboard import leaderboard
 Payload = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A recipe in its sizes, with its best evidence: of the newest revision that has a fit, the task with the most
-    seeds."""
-
-    recipes: list[Recipe]  # the small size first
-    evidence: Payload | None  # {"task", "model", "revision", "ceiling", "seeds", "others"}
-
-    @property
-    def recipe(self) -> Recipe:
-        """The largest size, whose name and description speak for all."""
-        return self.recipes[-1]
-
-    @property
-    def sizes(self) -> list[tuple[str, Recipe]]:
-        return [(size_of(recipe.slug), recipe) for recipe in self.recipes]
-
-    @property
-    def num_runs(self) -> int:
-        return sum(getattr(recipe, "run_count", 0) for recipe in self.recipes)
-
-    @property
-    def changed_at(self) -> datetime | None:
-        return max((recipe.latest_at for recipe in self.recipes if recipe.latest_at), default=None)  # type: ignore[attr-defined]
-
-
-def entries(project: Project, *, q: str = "") -> list[tuple[str, list[Entry]]]:
+def entries(project: Project, *, q: str = "") -> list[tuple[str, list[Payload]]]:
     """(group, recipes) whose name, slug or description holds every word of `q`; the best evidence first."""
     evidence = evidence_by_recipe(project)
     words = q.lower().split()
@@ -74,13 +46,22 @@ def entries(project: Project, *, q: str = "") -> list[tuple[str, list[Entry]]]:
     ]
 
 
-def _entry(family: list[Recipe], evidence: dict[str, Payload]) -> Entry:
+def _entry(family: list[Any], evidence: dict[str, Payload]) -> Payload:
+    """A recipe in its sizes, the small one first, with its best evidence: of the newest revision that has a fit, the
+    task with the most seeds. `recipe`: the largest size, whose name and description speak for all."""
     known = [evidence[recipe.slug] for recipe in family if recipe.slug in evidence]
-    return Entry(family, max(known, key=lambda row: row["seeds"], default=None))
+    return {
+        "recipes": family,
+        "recipe": family[-1],
+        "sizes": [(size_of(recipe.slug), recipe) for recipe in family],
+        "num_runs": sum(recipe.run_count for recipe in family),
+        "changed_at": max((recipe.latest_at for recipe in family if recipe.latest_at), default=None),
+        "evidence": max(known, key=lambda row: row["seeds"], default=None),
+    }
 
 
-def _evidence_first(entry: Entry) -> tuple[int, int]:
-    return -(entry.evidence["seeds"] if entry.evidence else 0), -entry.num_runs
+def _evidence_first(entry: Payload) -> tuple[int, int]:
+    return -(entry["evidence"]["seeds"] if entry["evidence"] else 0), -entry["num_runs"]
 
 
 def evidence_by_recipe(project: Project) -> dict[str, Payload]:
@@ -124,7 +105,7 @@ def recipes(request: HttpRequest) -> HttpResponse:
     """All recipes of the project in their groups; asked by htmx (search), the table alone."""
     q = request.GET.get("q", "").strip()
     groups = entries(current_project(request), q=q)
-    ceilings = [entry.evidence["ceiling"] for _, found in groups for entry in found if entry.evidence]
+    ceilings = [entry["evidence"]["ceiling"] for _, found in groups for entry in found if entry["evidence"]]
     context = {"groups": groups, "scale": shared_scale(ceilings), "has_ceilings": bool(ceilings), "q": q}
     return page_or_fragment(request, "recipes/list.html", "recipes/_table.html", context)
 

@@ -77,18 +77,22 @@ def page_figure(run: Run, asked: FigureRequest, alarms: list[Alarm], *, may_laun
         run, asked.question, view=asked.view, goal=asked.goal, superseded=asked.superseded, may_wait=True
     )
     payload |= forecast_page.words_of(payload)
-    payload["ceiling_svg"] = marks.labelled_whisker(payload["forecast_ceiling"])
-    payload["alarms_html"], payload["alarm"] = alarm_pages.banner(alarms), alarm_pages.headline(alarms)
-    payload["alarm_level"] = alarm_pages.worst_level(alarms)
-    payload["last_words_html"], payload["policies_html"] = last_words(run), alarm_pages.acted(run)
-    payload["refused"] = refused_of(run).words
-    payload["state_reason"] = payload["state_reason"] or silence_of(run)
-    payload["asked"] = asked_of(asked)
     nothing = not payload["points"]["x"] and (payload["unknown"] or not payload["start"])
-    payload["empty"] = meanings.nothing_to_draw(run, asked.question) if nothing else None
-    payload["actions"] = {name: may_launch and may(run) for name, may in ACTIONS.items()}
-    payload["resume_html"] = before_resuming(run) if payload["actions"]["resume"] else ""
-    return payload
+    actions = {name: may_launch and may(run) for name, may in ACTIONS.items()}
+    return payload | {
+        "ceiling_svg": marks.labelled_whisker(payload["forecast_ceiling"]),
+        "alarms_html": alarm_pages.banner(alarms),
+        "alarm": alarm_pages.headline(alarms),
+        "alarm_level": alarm_pages.worst_level(alarms),
+        "last_words_html": last_words(run),
+        "policies_html": alarm_pages.acted(run),
+        "refused": refused_of(run).words,
+        "state_reason": payload["state_reason"] or silence_of(run),
+        "asked": asked_of(asked),
+        "empty": meanings.nothing_to_draw(run, asked.question) if nothing else None,
+        "actions": actions,
+        "resume_html": before_resuming(run) if actions["resume"] else "",
+    }
 
 
 def asked_of(request: FigureRequest) -> dict[str, Any]:

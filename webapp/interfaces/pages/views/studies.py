@@ -53,8 +53,8 @@ def studies(request: HttpRequest) -> HttpResponse:
         }
         for one in found
     ]
-    context = {"page": page, "rows": rows, "archived": archived}
-    context["hidden"] = selectors.archived_count(project)
+    hidden = selectors.archived_count(project)
+    context = {"page": page, "rows": rows, "archived": archived, "hidden": hidden}
     return render(request, "studies/list.html", context)
 
 
