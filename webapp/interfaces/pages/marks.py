@@ -118,13 +118,14 @@ def key(series: int, *, hollow: bool = False) -> SafeString:
     )
 
 
-def sparkline(values: Sequence[float], *, width: int = 96, height: int = 24, margin: int = 3) -> SafeString:
+def sparkline(values: Sequence[float]) -> SafeString:
     """Values in order as a thin line with a dot at the newest, on their own scale; nothing for fewer than two."""
     shown = [v for v in values if v is not None and math.isfinite(v)]
     if len(shown) < 2:
         return mark_safe('<span class="faint">–</span>')  # nosec B308  # digits and constants
+    width, height, margin = 96, 24, 3
     xs = [margin + i * (width - 2 * margin) / (len(shown) - 1) for i in range(len(shown))]
-    ys = _heights(shown, height, margin)
+    ys = _heights(shown, height, margin, min(shown), max(shown))
     label = f"pass rate from {shown[0]:.2f} to {shown[-1]:.2f}"
     return format_html(
         '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}"><path d="{}"/>'
@@ -198,14 +199,8 @@ def alarm_mark(level: str) -> SafeString:
     )  # fmt: skip
 
 
-def _heights(
-    values: Sequence[float], height: int, margin: int, lo: float | None = None, hi: float | None = None
-) -> list[float]:
+def _heights(values: Sequence[float], height: int, margin: int, lo: float, hi: float) -> list[float]:
     """Pixels from the top; a constant series runs through the middle."""
-    if not values:
-        return []
-    lo = min(values) if lo is None else lo
-    hi = max(values) if hi is None else hi
     span = hi - lo
     share = (lambda v: (v - lo) / span) if span > 0 else (lambda v: 0.5)
     return [height - margin - share(v) * (height - 2 * margin) for v in values]

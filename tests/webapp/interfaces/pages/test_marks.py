@@ -64,7 +64,7 @@ def test_a_sparkline_needs_two_values(values):
 
 
 def test_a_constant_series_runs_through_the_middle():
-    assert {y for _, y in part_points(marks.sparkline([0.5, 0.5, 0.5], height=24))} == {12.0}
+    assert {y for _, y in part_points(marks.sparkline([0.5, 0.5, 0.5]))} == {12.0}
 
 
 def test_the_alarm_band_ends_where_alarming_values_begin():

@@ -58,20 +58,10 @@ class Field:
             "name": self.spec.name,
             "problems": self.problems,
             "is_changed": self.is_changed,
-            "was": self.was,
+            "was": shown(self.spec, self.base_text),
             "base_text": self.base_text,
             "note": self.note,
         }
-
-    @property
-    def is_on(self) -> bool:
-        """Of a switch."""
-        return self.text == "true"
-
-    @property
-    def was(self) -> str:
-        """What the revision says, in a few words."""
-        return shown(self.spec, self.base_text)
 
     @property
     def default(self) -> str:

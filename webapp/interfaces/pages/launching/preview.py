@@ -160,6 +160,8 @@ def _remembered(recipe: Recipe) -> tuple[str, str] | None:
 
 
 NOT_SEEN, REFUSES, OLD, SILENT = "not seen", "refuses", "old", "does not answer"
+NO_WORKER = "The worker does not answer: launched runs wait, and curves are not refitted, until it is back."
+WORKER_TROUBLES = {health.NOT_CONFIGURED: "No broker is configured: launched runs wait."}
 RAY_TROUBLES = {
     health.NOT_CONFIGURED: "No Ray cluster is known: launched runs wait (make up starts one).",
     NOT_SEEN: "What the cluster has is not known: no worker has seen it yet.",
@@ -186,21 +188,14 @@ class Cluster:
     @property
     def troubles(self) -> list[str]:
         """What keeps launched runs from starting, as sentences."""
-        found = [_worker_trouble(self.worker)] if self.worker != health.OK else []
-        return found + ([RAY_TROUBLES[self.ray] + self._before] if self.ray != health.OK else [])
-
-    @property
-    def _before(self) -> str:
-        """Not in seconds: the overview would say something new each time that it looks."""
-        if self.age is None or self.age < CLUSTER_OLD:
-            return ""
-        return f" What is known of its nodes is {duration(self.age)} old."
-
-
-def _worker_trouble(answer: str) -> str:
-    if answer == health.NOT_CONFIGURED:
-        return "No broker is configured: launched runs wait."
-    return "The worker does not answer: launched runs wait, and curves are not refitted, until it is back."
+        found = [] if self.worker == health.OK else [WORKER_TROUBLES.get(self.worker, NO_WORKER)]
+        if self.ray == health.OK:
+            return found
+        if (
+            self.age is None or self.age < CLUSTER_OLD
+        ):  # in seconds, the overview would say something new each time
+            return [*found, RAY_TROUBLES[self.ray]]
+        return [*found, f"{RAY_TROUBLES[self.ray]} What is known of its nodes is {duration(self.age)} old."]
 
 
 def cluster_now(*, asks_worker: bool = True) -> Cluster:

@@ -8,13 +8,7 @@ from webapp.science.predictions.calibration import Calibration, Counts, Row
 
 Payload = dict[str, Any]
 FEW = 5  # scored intervals below which nothing is said
-BY = {
-    "level": "level",
-    "horizon": "horizon",
-    "author": "author",
-    "recipe": "recipe",
-    "statement": "statement",
-}
+BY = ("level", "horizon", "author", "recipe", "statement")
 
 
 def calibration_figure(found: Calibration, by: str) -> Payload:
@@ -22,7 +16,7 @@ def calibration_figure(found: Calibration, by: str) -> Payload:
     rows = [row for row in found.of(by) if row.n]
     return {
         "by": by,
-        "title": BY[by],
+        "title": by,
         "confidence": found.confidence,
         "rows": [_point(row) for row in rows],
         "bins": [

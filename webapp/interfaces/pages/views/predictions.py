@@ -94,7 +94,7 @@ def calibration_page(request: HttpRequest) -> HttpResponse:
         "asked": asked | {"author": author.username if author else ""},
         "found": found,
         "figure": said.calibration_figure(found, asked["by"]),
-        "by": said.BY.items(),
+        "by": said.BY,
         "headline": said.headline(found.overall),
         "dependence": said.dependence(found.overall),
         "apart": said.apart(found.counts),

@@ -21,7 +21,6 @@ from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.base.errors import Conflict, NotFound, ServiceError
 from webapp.identity.accounts import invitations
@@ -86,7 +85,6 @@ def locked_out(request: HttpRequest, credentials: dict[str, Any] | None) -> Http
 
 
 @never_cache
-@require_http_methods(["GET", "POST"])
 def forgot_password(request: HttpRequest) -> HttpResponse:
     """Ask for a link by mail. The answer is the same whether somebody has the address or not."""
     form = ForgottenForm(request.POST or None)
@@ -121,7 +119,6 @@ def _openid() -> Configuration:
 
 
 @never_cache
-@require_safe
 def openid_begin(request: HttpRequest) -> HttpResponse:
     """Off to the provider. A link is made only where the account page asked for it just before, by a POST."""
     it, wanted = _openid(), request.session.pop(LINK_WANTED, None)
@@ -139,7 +136,6 @@ def _next(request: HttpRequest) -> str:
 
 
 @never_cache
-@require_safe
 def openid_callback(request: HttpRequest) -> HttpResponse:
     """Back from the provider: signed in, asked for the code, linked, or told why not."""
     it = _openid()
@@ -187,7 +183,6 @@ def _render(
 
 @never_cache
 @sensitive_post_parameters()
-@require_http_methods(["GET", "POST"])
 def profile(request: HttpRequest) -> HttpResponse:
     """The account page; a POST changes name and mail address."""
     user = signed_in(request)
@@ -219,7 +214,6 @@ def _session_rows(request: HttpRequest, user: User) -> list[dict[str, Any]]:
     ]
 
 
-@require_POST
 def end_other_sessions(request: HttpRequest) -> HttpResponse:
     """Sign out everywhere but here."""
     ended = sessions.end_others(signed_in(request), keep=request.session.session_key)
@@ -227,7 +221,6 @@ def end_other_sessions(request: HttpRequest) -> HttpResponse:
     return redirect("profile")
 
 
-@require_POST
 def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
     """Sign out one device; one that is signed out already stays so."""
     mine = [one for one in sessions.sessions_of(signed_in(request)) if one.pk == session_id]
@@ -238,7 +231,6 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 
 @never_cache
 @sensitive_post_parameters()
-@require_http_methods(["GET", "POST"])
 def change_password(request: HttpRequest) -> HttpResponse:
     """A new password, for who knows the present one."""
     user = signed_in(request)
@@ -254,7 +246,6 @@ def change_password(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @sensitive_post_parameters()
-@require_http_methods(["GET", "POST"])
 def link_identity(request: HttpRequest) -> HttpResponse:
     """Link an identity of the provider: the password first, then a link to the provider (whose address no form of ours
     may lead to: the pages' policy)."""
@@ -268,7 +259,6 @@ def link_identity(request: HttpRequest) -> HttpResponse:
     return _render(request, "link", {"openid": openid.name, "form": form}, wrong=request.method == "POST")
 
 
-@require_POST
 def unlink_identity(request: HttpRequest, identity_id: int) -> HttpResponse:
     """The identity signs in no more."""
     user = signed_in(request)
