@@ -52,7 +52,7 @@ def overview(project: Project) -> Payload:
         "alarms": raised(running_rows),
         **queued(project),
         "identified": _identified(project),
-        "ended": _worst_first([_ended(rows[run.pk]) for run in ended_runs[:MOST]]),
+        "ended": [_ended(rows[run.pk]) for run in sorted(ended_runs[:MOST], key=_went_well)],
         "more_ended": len(ended_runs) > MOST,
         "leaders": leaders(project),
     }
@@ -147,9 +147,9 @@ def _outcome(row: Row) -> str:
     return f"Reached {rate}; ceiling {row.ceiling['text']} ({row.ceiling['interval_text']})."
 
 
-def _worst_first(ended: list[Payload]) -> list[Payload]:
+def _went_well(run: Run) -> bool:
     """What failed or was lost stands above the others, which stay in their order."""
-    return sorted(ended, key=lambda item: item["row"].run.state not in (State.FAILED, State.LOST))
+    return run.state not in (State.FAILED, State.LOST)
 
 
 def leaders(project: Project) -> list[Payload]:

@@ -151,7 +151,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     said["may"] = may_of(request)
     said["troubles"] = cluster_now(asks_worker=is_fragment).troubles
     parts = {name: _part(name, said) for name in ("health", *PARTS)}
-    digests = {name: _digest(name + html) for name, html in parts.items()}
+    digests = {
+        name: sha256((name + html).encode()).hexdigest()[:DIGEST_CHARACTERS] for name, html in parts.items()
+    }
     context: dict[str, Any] = said | {"parts": parts, "seen": ",".join(digests.values())}
     if not is_fragment:
         response = render(request, "overview.html", context)
@@ -168,7 +170,3 @@ def overview(request: HttpRequest) -> HttpResponse:
 def _part(name: str, said: dict[str, Any]) -> SafeString:
     """A part's HTML; nothing at all, not even a line's end, where it has nothing to say: its place is then closed."""
     return SafeString(render_to_string(f"overview/_{name}.html", said).strip())  # nosec B703  # a template escapes
-
-
-def _digest(html: str) -> str:
-    return sha256(html.encode()).hexdigest()[:DIGEST_CHARACTERS]
