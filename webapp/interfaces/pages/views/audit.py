@@ -1,6 +1,6 @@
 """The audit log: its page, and as files."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -34,8 +34,10 @@ from webapp.interfaces.pages.access import current_project, signed_in
 from webapp.interfaces.pages.answers import refusal_text
 from webapp.interfaces.pages.team_forms import AuditForm
 
-Lines = Callable[[Iterable[dict[str, Any]]], Iterator[Any]]
-FORMATS: dict[str, Lines] = {"csv": selectors.csv_lines, "jsonl": selectors.jsonl_lines}
+FORMATS: dict[str, Callable[..., Iterator[Any]]] = {
+    "csv": selectors.csv_lines,
+    "jsonl": selectors.jsonl_lines,
+}
 LINKED = {"run": "run", "recipe": "recipe", "study": "study"}  # kind of thing -> its page
 ORGANISATION = "organisation"
 MAX_ID = 2**63 - 1

@@ -249,9 +249,7 @@ def change_password(request: HttpRequest) -> HttpResponse:
 def link_identity(request: HttpRequest) -> HttpResponse:
     """Link an identity of the provider: the password first, then a link to the provider (whose address no form of ours
     may lead to: the pages' policy)."""
-    openid, user = configuration(), signed_in(request)
-    if openid is None:
-        raise Http404("no provider is configured")
+    openid, user = _openid(), signed_in(request)
     form = OwnPasswordForm(request.POST if request.method == "POST" else None, user=user)
     if request.method == "POST" and form.is_valid():
         request.session[LINK_WANTED] = user.pk
