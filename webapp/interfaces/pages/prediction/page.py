@@ -49,10 +49,9 @@ REPLACEABLE = {"unreviewed", "asked", "changes"}
 def record_rows(prediction: Prediction) -> list[dict[str, Any]]:
     """First the author's, then the recipe's; a tracked run has no recipe."""
     project = prediction.project
-    found = [
-        _told(f"Of {prediction.author.username}", selectors.record_of_author(prediction.author, project))
-    ]
-    found[0]["earlier"] = _earlier(prediction, author=prediction.author)
+    record = selectors.record_of_author(prediction.author, project)
+    own = _told(f"Of {prediction.author.username}", record)
+    found = [own | {"earlier": _earlier(prediction, author=prediction.author)}]
     if prediction.revision is not None:
         recipe = prediction.revision.recipe
         record = selectors.record_of_recipe(prediction.revision, project=project)
@@ -62,12 +61,8 @@ def record_rows(prediction: Prediction) -> list[dict[str, Any]]:
 
 
 def _told(title: str, record: Record) -> dict[str, Any]:
-    told = record.probabilities
-    probabilities = ""
-    if told.n:
-        probabilities = f"{words.count(told.n, 'claim')} that a rival is passed"
-        probabilities += f", mean Brier score {told.brier:.3f}." if told.brier is not None else "."
-    row = record.intervals
+    told, row = record.probabilities, record.intervals
+    brier = "" if told.brier is None else f", mean Brier score {told.brier:.3f}"
     errors = ""
     if row.mean_error is not None and row.mean_abs_error is not None:
         errors = f"Mean error {words.signed(row.mean_error)}, mean absolute error {row.mean_abs_error:.3f}."
@@ -76,7 +71,7 @@ def _told(title: str, record: Record) -> dict[str, Any]:
         "headline": headline(row) if row.n else "",
         "errors": errors,
         "verdict": verdict(row),
-        "probabilities": probabilities,
+        "probabilities": f"{words.count(told.n, 'claim')} that a rival is passed{brier}." if told.n else "",
         "apart": apart(record.counts),
         "total": record.counts.total,
     }
