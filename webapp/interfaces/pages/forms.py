@@ -56,6 +56,8 @@ def new_key() -> str:
 class ServiceForm(forms.Form):
     """A form whose values a service may refuse."""
 
+    data: Any
+
     def refuse(self, error: ServiceError) -> None:
         """Put a refusal beside its field, or on top where the form has no such field."""
         self.add_error(error.field if error.field in self.fields else None, error.message)
@@ -72,8 +74,8 @@ class ServiceForm(forms.Form):
 
     def renew_key(self) -> None:
         """Sending this form again is a new request."""
-        self.data = self.data.copy()  # type: ignore[union-attr]
-        self.data["idempotency_key"] = new_key()  # type: ignore[index]
+        self.data = self.data.copy()
+        self.data["idempotency_key"] = new_key()
 
 
 class NamingForm(ServiceForm):
@@ -110,7 +112,7 @@ class TokenForm(ServiceForm):
         required=False,
         choices=list(TOKEN_DAYS.items()),
         coerce=lambda text: None if text == "never" else int(text),
-        empty_value=int(DEFAULT_TOKEN_DAYS),
+        empty_value=int(DEFAULT_TOKEN_DAYS),  # type: ignore[arg-type]  # typed for texts alone
     )
 
     def __init__(self, data: Any = None, *, projects: Mapping[str, tuple[str, Role]], current: str) -> None:
@@ -178,7 +180,7 @@ class LaunchForm(ServiceForm):
         required=False,
         label="Priority",
         choices=Run.Priority.choices,
-        empty_value=Run.Priority.NORMAL,
+        empty_value=Run.Priority.NORMAL,  # type: ignore[arg-type]  # typed for texts alone
         help_text="High is for admins.",
     )
     retries = forms.IntegerField(

@@ -63,7 +63,7 @@ def forgiving(query: QueryDict) -> tuple[FigureRequest, list[BadQuestion]]:
             return question_of(usable), problems
         except BadQuestion as error:
             problems.append(error)
-            usable.pop(error.field, None)
+            usable.pop(str(error.field), None)
     return question_of(QueryDict()), problems
 
 

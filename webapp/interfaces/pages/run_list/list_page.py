@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -200,14 +199,14 @@ def _unknown_settings(compiled: Compiled, project: Project) -> list[str]:
         return []
     known = settings_of_newest(project)
     runs = Run.objects.filter(project=project)
-    missing = [name for name in sorted(named - known) if not _some_have(runs, name)]
+    missing = [
+        name
+        for name in sorted(named - known)
+        if not runs.exclude(fields.missing("config", config_path(name))).exists()
+    ]
     return [
         f"No run of this project has the setting “{name}”.{_did_you_mean(name, known)}" for name in missing
     ]
-
-
-def _some_have(runs: QuerySet[Run], setting: str) -> bool:
-    return runs.exclude(fields.missing("config", config_path(setting))).exists()
 
 
 def _did_you_mean(name: str, known: set[str]) -> str:

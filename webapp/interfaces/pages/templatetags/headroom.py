@@ -1,7 +1,9 @@
 """Template tags: numbers with the digits their intervals support, ages, what predictions and decisions say, and marks
 (`webapp.interfaces.pages.marks`)."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 from django import template
@@ -31,12 +33,13 @@ for tag in (
     marks.whisker, marks.sparkline, marks.small_multiple, marks.alarm_mark, marks.meter, marks.key,
 ):  # fmt: skip
     register.simple_tag(tag)
-for name, function in {
+FILTERS: dict[str, Callable[..., Any]] = {
     "amount": words.amount, "rate": words.measured, "percent": words.percent, "share_percent": words.share_text,
     "run_label": label_of, "stood": said_of_decision, "object_address": address_of,
     "subject": claims.subject, "made_from": claims.made_from, "claim_words": claims.claim_words,
     "came": claims.outcome_words, "times": claims.times_as_far,
-}.items():  # fmt: skip
+}  # fmt: skip
+for name, function in FILTERS.items():
     register.filter(name, function)
 
 

@@ -161,7 +161,7 @@ class ColumnsForm(SaidForm):
                 "name": name,
                 "field_name": f"column-{i}",
                 "values": [row[i] for row in rows],
-                "roles": [(value, words, value == roles.get(name, "")) for value, words in ROLE_WORDS],
+                "role": roles.get(name, ""),
                 "error": self.column_errors.get(name, ""),
             }
             for i, name in enumerate(self.shown.columns)
@@ -298,6 +298,7 @@ def _draft(request: HttpRequest, found: Import) -> HttpResponse:
         "form": form,
         "shown": shown,
         "columns": form.columns(),
+        "roles": ROLE_WORDS,
         "is_refused": is_refused,
     }
     return render(request, "imports/columns.html", context, status=UNPROCESSABLE if is_refused else 200)
