@@ -194,7 +194,7 @@ def _spec(path: str, field: dict[str, Any], required: bool) -> Spec:
         least=what.get("minimum"),
         greatest=what.get("maximum"),
         bounds=_bounds(what),
-        unit=_unit(path),
+        unit=UNITS.get(path) or next((unit for end, unit in UNITS_BY_END.items() if path.endswith(end)), ""),
         default=field.get("default", {} if field.get("type") == "object" else None),
     )
 
@@ -223,11 +223,6 @@ def _bounds(what: dict[str, Any]) -> str:
         f"below {below:g}" if below is not None else "",
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _unit(path: str) -> str:
-    by_end = (unit for end, unit in UNITS_BY_END.items() if path.endswith(end))
-    return UNITS.get(path) or next(by_end, "")
 
 
 Config = dict[str, Any]

@@ -13,30 +13,23 @@ BY = ("level", "horizon", "author", "recipe", "statement")
 
 def calibration_figure(found: Calibration, by: str) -> Payload:
     """{"by", "rows", "bins", "confidence"}: shares in [0, 1]; rows without anything scored are left out."""
-    rows = [row for row in found.of(by) if row.n]
     return {
         "by": by,
         "title": by,
         "confidence": found.confidence,
-        "rows": [_point(row) for row in rows],
+        "rows": [
+            {
+                "label": row.label, "claimed": row.claimed, "observed": row.observed, "lo": row.lo, "hi": row.hi,
+                "n": row.n, "few": row.n < FEW, "text": f"{row.inside} of {row.n} inside",
+            }
+            for row in found.of(by)
+            if row.n
+        ],
         "bins": [
             {"mean": one.mean, "happened": one.happened, "lo": one.lo, "hi": one.hi, "n": one.n}
             for one in found.probabilities.bins
         ],
-    }
-
-
-def _point(row: Row) -> Payload:
-    return {
-        "label": row.label,
-        "claimed": row.claimed,
-        "observed": row.observed,
-        "lo": row.lo,
-        "hi": row.hi,
-        "n": row.n,
-        "few": row.n < FEW,
-        "text": f"{row.inside} of {row.n} inside",
-    }
+    }  # fmt: skip
 
 
 def verdict(row: Row) -> str:

@@ -98,27 +98,26 @@ def figure(found: Found) -> Payload:
 
 def method_cells(rows: Sequence[Row]) -> list[Payload]:
     """Rows of a table in words."""
-    return [_cells(row) for row in rows]
-
-
-def _cells(row: Row) -> Payload:
     number = lambda value: "–" if value is None else f"{value:.3f}"
-    return {
-        "label": row.label,
-        "method": NAMES[row.method],
-        "is_ours": row.method in ("forecast", RECALIBRATED),
-        "n": row.n,
-        "runs": row.runs,
-        "bias": "–" if row.bias is None else words.signed(row.bias),
-        "rmse": number(row.rmse),
-        "observed": "–" if row.observed is None else share_text(row.observed),
-        "between": ""
-        if row.lo is None or row.hi is None
-        else f"{share_text(row.lo)} to {share_text(row.hi)}",
-        "score": number(row.score),
-        "width": number(row.width),
-        "verdict": verdict(row) if row.n_intervals else "gives no interval",
-    }
+    return [
+        {
+            "label": row.label,
+            "method": NAMES[row.method],
+            "is_ours": row.method in ("forecast", RECALIBRATED),
+            "n": row.n,
+            "runs": row.runs,
+            "bias": "–" if row.bias is None else words.signed(row.bias),
+            "rmse": number(row.rmse),
+            "observed": "–" if row.observed is None else share_text(row.observed),
+            "between": ""
+            if row.lo is None or row.hi is None
+            else f"{share_text(row.lo)} to {share_text(row.hi)}",
+            "score": number(row.score),
+            "width": number(row.width),
+            "verdict": verdict(row) if row.n_intervals else "gives no interval",
+        }
+        for row in rows
+    ]
 
 
 def group_cells(found: Found, kind: str) -> list[tuple[str, list[Payload]]]:

@@ -100,8 +100,11 @@ def samples_context(run: Run, query: QueryDict) -> Context:
         context["problems"].append(
             f"There are no samples of step {asked.step}; these are of step {file.step}."
         )
-    context |= {"kind": kind, "files": own, "file": file} | _neighbours(own, file)
-    page = asked.page
+    page, place = asked.page, own.index(file)
+    context |= {
+        "kind": kind, "files": own, "file": file, "before": own[place - 1].step if place else None,
+        "after": own[place + 1].step if place + 1 < len(own) else None,
+    }  # fmt: skip
     try:
         rows, total = rows_of(file, asked.wanted, first=A_PAGE * (page - 1), most=A_PAGE)
         if not rows and total:  # beyond the last page
@@ -125,14 +128,6 @@ def samples_context(run: Run, query: QueryDict) -> Context:
 def _of_step(files: Sequence[SampleFile], step: int | None) -> SampleFile:
     """The newest, or the one nearest to the step that is asked for."""
     return files[-1] if step is None else min(files, key=lambda file: abs(file.step - step))
-
-
-def _neighbours(files: Sequence[SampleFile], file: SampleFile) -> Context:
-    place = files.index(file)
-    return {
-        "before": files[place - 1].step if place else None,
-        "after": files[place + 1].step if place + 1 < len(files) else None,
-    }
 
 
 def _responses(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[Context]:

@@ -64,11 +64,8 @@ def _values(row: Row, columns: Sequence[str]) -> Values:
             known[key] = row.run.settings_shown.get(key)  # type: ignore[attr-defined]
         else:
             known |= {name: PART[name](row) for name in PARTS[key]}
-    return {name: None if _is_endless(value) else value for name, value in known.items()}
-
-
-def _is_endless(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    is_endless = lambda value: isinstance(value, float) and not math.isfinite(value)
+    return {name: None if is_endless(value) else value for name, value in known.items()}
 
 
 def _moment(value: datetime | None) -> str | None:
@@ -77,10 +74,6 @@ def _moment(value: datetime | None) -> str | None:
 
 def _of_ceiling(name: str) -> Callable[[Row], Any]:
     return lambda row: row.ceiling[name] if row.ceiling else None
-
-
-def _level(row: Row) -> float | None:
-    return (summary_of(row.run).level or DEFAULT_LEVEL) if row.ceiling else None
 
 
 # Name in the file -> its value. A ceiling that is not identified has no value, only the bound that it is at least.
@@ -102,7 +95,7 @@ PART: Mapping[str, Callable[[Row], Any]] = {
     "ceiling": _of_ceiling("value"),
     "ceiling_lo": _of_ceiling("lo"),
     "ceiling_hi": _of_ceiling("hi"),
-    "ceiling_level": _level,
+    "ceiling_level": lambda row: (summary_of(row.run).level or DEFAULT_LEVEL) if row.ceiling else None,
     "created_at": lambda row: _moment(row.run.created_at),
     "started_at": lambda row: _moment(row.run.started_at),
     "ended_at": lambda row: _moment(row.run.ended_at),

@@ -29,19 +29,15 @@ def decisions(request: HttpRequest) -> HttpResponse:
 
 def new_decision(request: HttpRequest) -> HttpResponse:
     """Store what the form says, and go back to the page of its object; what is wrong stands beside its field."""
-    found, form = _object(request), DecisionForm(request.POST)
+    about, object_id = request.POST.get("about", ""), request.POST.get("object_id", "")
+    found = get_in_projects(request, lambda project: selectors.object_of(project, about, object_id))
+    form = DecisionForm(request.POST)
     if form.is_valid():
         with form.refusing():
             entry = decide(found, user=signed_in(request), **form.asked())
             messages.info(request, "The decision is in the log.")
             return redirect(address_of(entry))
     return render(request, "decisions/new.html", {"decision_form": form}, status=422)
-
-
-def _object(request: HttpRequest) -> selectors.Object:
-    """A run, prediction or study of one of the reader's projects."""
-    about, object_id = request.POST.get("about", ""), request.POST.get("object_id", "")
-    return get_in_projects(request, lambda project: selectors.object_of(project, about, object_id))
 
 
 def decision(request: HttpRequest, decision_id: str) -> HttpResponse:

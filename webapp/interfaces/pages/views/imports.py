@@ -259,22 +259,19 @@ def one_import(request: HttpRequest, import_id: str) -> HttpResponse:
         return _draft(request, found)
     if request.method == "POST":  # sent twice, or begun in another tab
         return redirect("import", found.pk)
-    return page_or_fragment(request, "imports/import.html", "imports/_state.html", _detail(found))
-
-
-def _get(request: HttpRequest, import_id: str) -> Import:
-    return claims.import_by_id(current_project(request), import_id)
-
-
-def _detail(found: Import) -> dict[str, Any]:
     rows = list(claims.runs_in(found)[: MOST_RUNS + 1])
-    return {
+    context = {
         "one": found,
         "kind": KIND_WORDS.get(found.kind, ""),
         "rows": rows[:MOST_RUNS],
         "more": len(rows) > MOST_RUNS,
         "server": bool(found.address),
     }
+    return page_or_fragment(request, "imports/import.html", "imports/_state.html", context)
+
+
+def _get(request: HttpRequest, import_id: str) -> Import:
+    return claims.import_by_id(current_project(request), import_id)
 
 
 def _draft(request: HttpRequest, found: Import) -> HttpResponse:

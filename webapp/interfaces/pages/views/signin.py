@@ -199,19 +199,18 @@ def profile(request: HttpRequest) -> HttpResponse:
         "app": next((one for one in factors if one.type == Authenticator.Type.TOTP), None),
         "passkeys": [one for one in factors if one.type == Authenticator.Type.WEBAUTHN],
         "codes_left": forms.codes_left(user),
-        "sessions": _session_rows(request, user),
+        "sessions": [
+            {
+                "one": one,
+                "device": device_words(one.agent),
+                "here": one.session_id == request.session.session_key,
+            }
+            for one in sessions.sessions_of(user)
+        ],
         "identities": identities,
         "openid": openid.name if openid else None,
     }
     return _render(request, "page", context, wrong=request.method == "POST")
-
-
-def _session_rows(request: HttpRequest, user: User) -> list[dict[str, Any]]:
-    here = request.session.session_key
-    return [
-        {"one": one, "device": device_words(one.agent), "here": one.session_id == here}
-        for one in sessions.sessions_of(user)
-    ]
 
 
 def end_other_sessions(request: HttpRequest) -> HttpResponse:
