@@ -8,7 +8,8 @@ The record of forecasts: after each refit of a run, and in small turns for runs 
 """
 
 import logging
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import redis
 from django.conf import settings
@@ -47,49 +48,26 @@ def _store(url: str) -> redis.Redis:
     return redis.Redis.from_url(url, socket_connect_timeout=2, socket_timeout=5)
 
 
-def keep_after_refit(run_id: str) -> bool:
-    """Bring the run's record up to date; whether it changed. Trouble is logged: the refit is done."""
+def safely(words: str, step: Callable[[str], object], run_id: str) -> None:
+    """What follows a refit or a judgement; trouble is logged, since those are done."""
     try:
-        return keeping.keep_record(run_id)
+        step(run_id)
     except Exception:
-        log.exception("the record of run %s", run_id)
-        return False
+        log.exception("%s run %s", words, run_id)
 
 
 def judge_overdue() -> int:
     """Judge runs that have ended, for half a second every five; how many."""
-    if not keeping.overdue().exists():
-        return 0
-    if claim_turn("forecasts", "all", FORECASTS_SWEEP_MS) != 0:
+    if not keeping.overdue().exists() or claim_turn("forecasts", "all", FORECASTS_SWEEP_MS) != 0:
         return 0
     return keeping.keep_overdue(SWEEP_SECONDS)
 
 
-def score_after_refit(run_id: str) -> int:
-    """Score the claims that this run decides; how many outcomes are new. Trouble is logged: the refit is done."""
-    try:
-        return len(judging.score_run(run_id))
-    except Exception:
-        log.exception("scoring by run %s", run_id)
-        return 0
-
-
 def score_overdue() -> int:
     """Score every open claim, at most once a minute; how many outcomes are new."""
-    if not judging.open_predictions().exists():
-        return 0
-    if claim_turn("predictions", "all", PREDICTIONS_SWEEP_MS) != 0:
+    if not judging.open_predictions().exists() or claim_turn("predictions", "all", PREDICTIONS_SWEEP_MS) != 0:
         return 0
     return len(judging.score_all())
-
-
-def act(run_id: str, *, after_refit: bool = False) -> int:
-    """Do what the run's policy says; returns how many actions are new."""
-    try:
-        return len(act_on(run_id, after_refit=after_refit))
-    except Exception:
-        log.exception("policies of run %s", run_id)
-        return 0
 
 
 def act_on_overlooked() -> int:
@@ -107,16 +85,15 @@ def refit_or_wait(run_id: str) -> float | None:
     """
     if not Run.objects.filter(pk=run_id, refit_wanted_at__isnull=False).exists():
         return None
-    wait_seconds = claim_turn("refit", run_id, MIN_INTERVAL_MS)
-    if wait_seconds == 0:
-        if not remake_points(run_id):
-            return MIN_INTERVAL_MS / 1000
-        refit(run_id)
-        score_after_refit(run_id)
-        keep_after_refit(run_id)
-        act(run_id, after_refit=True)
-        return None
-    return wait_seconds
+    if (wait_seconds := claim_turn("refit", run_id, MIN_INTERVAL_MS)) != 0:
+        return wait_seconds
+    if not remake_points(run_id):
+        return MIN_INTERVAL_MS / 1000
+    refit(run_id)
+    safely("scoring by", judging.score_run, run_id)
+    safely("the record of", keeping.keep_record, run_id)
+    safely("policies of", partial(act_on, after_refit=True), run_id)
+    return None
 
 
 def judge_or_wait(run_id: str) -> float | None:
@@ -126,9 +103,8 @@ def judge_or_wait(run_id: str) -> float | None:
     """
     if not Run.objects.filter(pk=run_id, alarms_wanted_at__isnull=False).exists():
         return None
-    wait_seconds = claim_turn("alarms", run_id, ALARMS_INTERVAL_MS)
-    if wait_seconds == 0:
-        judge_run(run_id)
-        act(run_id)
-        return None
-    return wait_seconds
+    if (wait_seconds := claim_turn("alarms", run_id, ALARMS_INTERVAL_MS)) != 0:
+        return wait_seconds
+    judge_run(run_id)
+    safely("policies of", act_on, run_id)
+    return None

@@ -5,6 +5,7 @@ that speaks to it. The address is read at each use: the supervisor may have star
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -27,8 +28,8 @@ class RayRefused(RuntimeError):
     """Ray will not take this request, now or later."""
 
 
-class RayJobs:
-    """The Jobs API at `address` (http://host:port of Ray's dashboard). Close it after use, or use `with`."""
+class RayJobs(AbstractContextManager["RayJobs"]):
+    """The Jobs API at `address` (http://host:port of Ray's dashboard), within a `with`."""
 
     def __init__(self, address: str, token: str | None = None) -> None:
         url = address if address.startswith("http") else f"http://{address}"
@@ -138,14 +139,8 @@ class RayJobs:
         if not response.is_success:
             raise RayUnreachable(f"Ray at {self._address} answered: {_last_line(response.text)}")
 
-    def close(self) -> None:
-        self._client.close()
-
-    def __enter__(self) -> "RayJobs":
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._client.close()
 
 
 def connect() -> RayJobs:

@@ -23,7 +23,7 @@ from worker.upkeep import deliver_wanted, fire_wanted, keep_logs, watch_disk_now
 log = logging.getLogger(__name__)
 
 ADVISORY_LOCK = 0x48454144  # "HEAD"
-MAX_REFITS = MAX_JUDGED = 20  # a round; the others follow two seconds later
+MOST_SERVED = 20  # refitted, and as many judged, a round; the others follow two seconds later
 MAX_LOGS = 20  # a round; each is a request of its own
 
 
@@ -98,19 +98,20 @@ def read_logs(jobs: RayJobs, known: Mapping[str, JobStatus]) -> int:
 
 def refit_wanted() -> int:
     """Refit the runs whose wish is still open; returns how many were looked at."""
-    wanted = Run.objects.filter(refit_wanted_at__isnull=False).order_by("refit_wanted_at")
-    run_ids = list(wanted.values_list("pk", flat=True)[:MAX_REFITS])
-    for run_id in run_ids:
-        refit_or_wait(run_id)
-    return len(run_ids)
+    return _serve("refit_wanted_at", refit_or_wait)
 
 
 def judge_wanted() -> int:
     """Judge the runs whose newest records wait for it; returns how many were looked at."""
-    wanted = Run.objects.filter(alarms_wanted_at__isnull=False).order_by("alarms_wanted_at")
-    run_ids = list(wanted.values_list("pk", flat=True)[:MAX_JUDGED])
+    return _serve("alarms_wanted_at", judge_or_wait)
+
+
+def _serve(wish: str, step: Callable[[str], object]) -> int:
+    """Runs that wait for the longest, MOST_SERVED at most; how many."""
+    wanted = Run.objects.exclude(**{wish: None}).order_by(wish)
+    run_ids = list(wanted.values_list("pk", flat=True)[:MOST_SERVED])
     for run_id in run_ids:
-        judge_or_wait(run_id)
+        step(run_id)
     return len(run_ids)
 
 

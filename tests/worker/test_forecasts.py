@@ -15,8 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_trouble_with_the_record_does_not_undo_the_refit(caplog):
-    with mock.patch.object(keeping, "keep_record", side_effect=RuntimeError("no")):
-        assert followup.keep_after_refit("any") is False
+    followup.safely("the record of", mock.Mock(side_effect=RuntimeError("no")), "any")
 
     assert "the record of run any" in caplog.text
 
@@ -24,7 +23,7 @@ def test_trouble_with_the_record_does_not_undo_the_refit(caplog):
 def test_a_refit_keeps_the_record(make_run):  # noqa: F811
     run = make_run(to=7.0)
 
-    assert followup.keep_after_refit(run.pk)
+    followup.safely("the record of", keeping.keep_record, run.pk)
 
     assert ForecastOrigin.objects.filter(run=run).count() == 2
 
