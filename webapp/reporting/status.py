@@ -49,19 +49,6 @@ class Broker:
 
 
 @dataclass(frozen=True)
-class WorkerState:
-    """A worker process; `is_alive`: it spoke lately; `is_other`: it runs other code than this web server."""
-
-    name: str
-    host: str
-    version: str
-    started_at: datetime
-    seen_at: datetime
-    is_alive: bool
-    is_other: bool
-
-
-@dataclass(frozen=True)
 class Status:
     """Everything, at `at`."""
 
@@ -76,7 +63,9 @@ class Status:
     refits: Waiting
     judgements: Waiting
     broker: Broker
-    workers: list[WorkerState]
+    workers: list[
+        Any
+    ]  # `WorkerSeen`; is_alive: it spoke lately; is_other: it runs other code than this web server
     last_round: LastRound | None
     cluster: ClusterSeen | None
     database_bytes: int
@@ -89,6 +78,7 @@ def status_now() -> Status:
     asked = _askers.submit(_broker)
     failing = Dispatch.objects.filter(done_at=None).exclude(error="").order_by("-id")
     phases = {phase: Count("pk", filter=Q(state__in=states)) for phase, states in PHASES.items()}
+    spoke_lately = Q(seen_at__gt=now - ALIVE_FOR)
     benchmarks = {phase: Count("pk", filter=of_it) for phase, of_it in evaluations.PHASES.items()}
     return Status(
         at=now,
@@ -100,7 +90,7 @@ def status_now() -> Status:
         dispatch_error=failing.values_list("error", flat=True).first() or "",
         alerts=_waiting(Delivery.objects.filter(state=Delivery.State.WAITING, next_at__lte=now), "next_at"),
         **_wishes(),
-        workers=[_worker(row, now) for row in WorkerSeen.objects.all()],
+        workers=list(WorkerSeen.objects.annotate(is_alive=spoke_lately, is_other=~Q(version=code_version()))),
         last_round=LastRound.objects.first(),
         cluster=ClusterSeen.objects.first(),
         database_bytes=_database_bytes(),
@@ -142,13 +132,6 @@ def _wishes() -> dict[str, Waiting]:
         "refits": Waiting(found["refits"], found["refit_since"]),
         "judgements": Waiting(found["judgements"], found["judge_since"]),
     }
-
-
-def _worker(row: WorkerSeen, now: datetime) -> WorkerState:
-    is_alive = now - row.seen_at < ALIVE_FOR
-    return WorkerState(
-        row.name, row.host, row.version, row.started_at, row.seen_at, is_alive, row.version != code_version()
-    )
 
 
 def _broker() -> Broker:

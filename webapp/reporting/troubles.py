@@ -3,12 +3,13 @@
 The status as pages and programs get it: one dictionary; addresses and names of machines only for admins.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from webapp.base.disk import low_words
-from webapp.reporting.status import Status, Waiting, WorkerState
+from webapp.reporting.status import Status, Waiting
 
 ROUND_LATE = timedelta(seconds=20)  # a round begins every two seconds
 UNSENT_LATE = timedelta(seconds=60)
@@ -28,109 +29,83 @@ class Trouble:
 
 def troubles(status: Status) -> list[Trouble]:
     """The worst first; empty where nothing is wrong."""
-    found = [
-        *_of_worker(status),
-        *_of_broker(status),
-        *_of_ray(status),
-        *_of_disk(status),
-        *_of_unsent(status),
-    ]
+    parts = (_of_worker, _of_broker, _of_ray, _of_disk, _of_unsent)
+    found = [trouble for part in parts for trouble in part(status)]
     return sorted(found, key=lambda trouble: not trouble.is_bad)
 
 
-def _of_worker(status: Status) -> list[Trouble]:
-    found = []
-    if not (alive := [worker for worker in status.workers if worker.is_alive]):
+def _of_worker(status: Status) -> Iterator[Trouble]:
+    alive = [worker for worker in status.workers if worker.is_alive]
+    silent = len(status.workers) - len(alive)
+    if not alive:
         seen = max((worker.seen_at for worker in status.workers), default=None)
         since = f"has been heard of since {_clock(seen)}" if seen else "was heard of in the last day"
-        found.append(
-            Trouble(
-                True, f"No worker {since}: runs are not started, followed or refitted, and no alert is sent."
-            )
+        yield Trouble(
+            True, f"No worker {since}: runs are not started, followed or refitted, and no alert is sent."
         )
-    silent = [worker for worker in status.workers if not worker.is_alive]
-    if alive and silent:
-        found.append(
-            Trouble(
-                False,
-                f"{_count(len(silent), 'worker has', 'workers have')} gone silent without having been stopped.",
-            )
-        )
+    elif silent:
+        workers = _count(silent, "worker has", "workers have")
+        yield Trouble(False, f"{workers} gone silent without having been stopped.")
     if any(worker.is_other for worker in alive):
-        found.append(
-            Trouble(
-                False,
-                "A worker runs other code than this web server: restart the older of them, or wait for the deployment "
-                "to end.",
-            )
+        yield Trouble(
+            False,
+            "A worker runs other code than this web server: restart the older of them, or wait for the deployment "
+            "to end.",
         )
-    return found + _of_round(status, has_worker=bool(alive))
+    yield from _of_round(status, has_worker=bool(alive))
 
 
-def _of_round(status: Status, *, has_worker: bool) -> list[Trouble]:
+def _of_round(status: Status, *, has_worker: bool) -> Iterator[Trouble]:
     if (last := status.last_round) is None:
-        return [Trouble(True, "Reconciliation has never run: is beat running?")] if has_worker else []
-    found = []
+        if has_worker:
+            yield Trouble(True, "Reconciliation has never run: is beat running?")
+        return
     age = last.age(status.at)
     if age > ROUND_LATE and has_worker:
-        found.append(
-            Trouble(
-                True,
-                f"The last round of reconciliation was {span_words(age)} ago: is beat running, and do broker and "
-                "Ray answer?",
-            )
+        yield Trouble(
+            True,
+            f"The last round of reconciliation was {span_words(age)} ago: is beat running, and do broker and "
+            "Ray answer?",
         )
-    found += [
-        Trouble(False, f"The step {step} of the last round failed: {why}")
-        for step, why in last.failures.items()
-    ]
-    return found
+    for step, why in last.failures.items():
+        yield Trouble(False, f"The step {step} of the last round failed: {why}")
 
 
-def _of_broker(status: Status) -> list[Trouble]:
+def _of_broker(status: Status) -> Iterator[Trouble]:
     broker = status.broker
     if not broker.is_configured:
-        return [Trouble(True, "No broker is configured (REDIS_URL): beat reaches no worker.")]
-    if broker.error:
-        return [
-            Trouble(True, f"The broker {broker.error}: nothing is lost, but rounds stop until it is back.")
-        ]
-    if (broker.queued or 0) > MOST_QUEUED:
-        return [Trouble(False, f"{broker.queued:,} hints wait in the broker: the workers do not keep up.")]
-    return []
+        yield Trouble(True, "No broker is configured (REDIS_URL): beat reaches no worker.")
+    elif broker.error:
+        yield Trouble(True, f"The broker {broker.error}: nothing is lost, but rounds stop until it is back.")
+    elif (broker.queued or 0) > MOST_QUEUED:
+        yield Trouble(False, f"{broker.queued:,} hints wait in the broker: the workers do not keep up.")
 
 
-def _of_ray(status: Status) -> list[Trouble]:
+def _of_ray(status: Status) -> Iterator[Trouble]:
     if (seen := status.cluster) is None:
-        return []
+        return
     if seen.error:
         before = f" It last did at {_clock(seen.seen_at)}." if seen.seen_at else ""
-        return [
-            Trouble(True, f"Ray does not say how its nodes are: {seen.error}.{before} Launched runs wait.")
-        ]
-    found = []
+        yield Trouble(True, f"Ray does not say how its nodes are: {seen.error}.{before} Launched runs wait.")
+        return
     if status.at - seen.asked_at > CLUSTER_OLD:
-        found.append(Trouble(False, f"What is known of the cluster is of {_clock(seen.asked_at)}."))
+        yield Trouble(False, f"What is known of the cluster is of {_clock(seen.asked_at)}.")
     dead = sum(not node["alive"] for node in seen.nodes)
-    if not any(node["alive"] for node in seen.nodes):
-        found.append(Trouble(True, "The cluster has no node that is alive."))
+    if dead == len(seen.nodes):
+        yield Trouble(True, "The cluster has no node that is alive.")
     elif dead:
-        found.append(
-            Trouble(False, f"{_count(dead, 'node of the cluster is', 'nodes of the cluster are')} dead.")
-        )
-    return found
+        nodes = _count(dead, "node of the cluster is", "nodes of the cluster are")
+        yield Trouble(False, f"{nodes} dead.")
 
 
-def _of_disk(status: Status) -> list[Trouble]:
+def _of_disk(status: Status) -> Iterator[Trouble]:
     if (disk := status.disk) is None:
-        return [Trouble(True, "The disk of HEADROOM_HOME does not answer: is its file system away?")]
-    if disk.is_low:
-        return [Trouble(True, low_words(disk))]
-    return []
+        yield Trouble(True, "The disk of HEADROOM_HOME does not answer: is its file system away?")
+    elif disk.is_low:
+        yield Trouble(True, low_words(disk))
 
 
-def _of_unsent(status: Status) -> list[Trouble]:
-    found = []
+def _of_unsent(status: Status) -> Iterator[Trouble]:
     waits = (
         ("hand-over to Ray", "hand-overs to Ray", status.dispatches, UNSENT_LATE),
         ("alert", "alerts", status.alerts, ALERT_LATE),
@@ -139,15 +114,10 @@ def _of_unsent(status: Status) -> list[Trouble]:
     )
     for one, many, waiting, late in waits:
         if waiting.oldest is not None and status.at - waiting.oldest > late:
-            age = span_words(status.at - waiting.oldest)
-            found.append(
-                Trouble(
-                    False, f"{_count(waiting.count, f'{one} waits', f'{many} wait')}, the oldest for {age}."
-                )
-            )
+            wait = _count(waiting.count, f"{one} waits", f"{many} wait")
+            yield Trouble(False, f"{wait}, the oldest for {span_words(status.at - waiting.oldest)}.")
     if status.dispatch_error:
-        found.append(Trouble(False, f"The newest hand-over that failed: {status.dispatch_error}"))
-    return found
+        yield Trouble(False, f"The newest hand-over that failed: {status.dispatch_error}")
 
 
 def _count(number: int, one: str, many: str) -> str:
@@ -161,13 +131,9 @@ def _clock(moment: datetime) -> str:
 def span_words(span: timedelta) -> str:
     """ "40 s", "25 min", "3 h"."""
     seconds = int(span.total_seconds())
-    return (
-        f"{seconds} s"
-        if seconds < 120
-        else f"{seconds // 60} min"
-        if seconds < 7200
-        else f"{seconds // 3600} h"
-    )
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
 
 
 def status_payload(status: Status, *, is_admin: bool) -> Payload:
@@ -194,7 +160,17 @@ def status_payload(status: Status, *, is_admin: bool) -> Payload:
             "answers": status.broker.is_configured and not status.broker.error,
             "queued": status.broker.queued,
         },
-        "workers": [_worker(worker, number, is_admin) for number, worker in enumerate(status.workers, 1)],
+        "workers": [
+            {
+                "name": worker.name if is_admin else f"worker {number}",
+                "alive": worker.is_alive,
+                "version": worker.version,
+                "other_version": worker.is_other,
+                "started_at": worker.started_at,
+                "seen_at": worker.seen_at,
+            }
+            for number, worker in enumerate(status.workers, 1)
+        ],
         "reconciliation": last
         and {"began_at": last.began_at, "seconds": last.seconds, "failures": last.failures},
         "cluster": cluster
@@ -221,7 +197,7 @@ def _without_addresses(status: Status) -> Status:
     if cluster is not None and cluster.error:
         cluster.error = "it cannot be asked"
     hidden = "an admin can see why" if status.dispatch_error else ""
-    return Status(**(vars(status) | {"cluster": cluster, "dispatch_error": hidden}))
+    return replace(status, dispatch_error=hidden)
 
 
 def _waiting(waiting: Waiting, now: datetime) -> Payload:
@@ -236,14 +212,3 @@ def _oldest(status: Status) -> float | None:
 
 def _seconds(since: datetime | None, now: datetime) -> float | None:
     return None if since is None else round(max(0.0, (now - since).total_seconds()), 1)
-
-
-def _worker(worker: WorkerState, number: int, is_admin: bool) -> Payload:
-    return {
-        "name": worker.name if is_admin else f"worker {number}",
-        "alive": worker.is_alive,
-        "version": worker.version,
-        "other_version": worker.is_other,
-        "started_at": worker.started_at,
-        "seen_at": worker.seen_at,
-    }

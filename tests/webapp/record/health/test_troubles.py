@@ -6,17 +6,24 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from webapp.base.disk import Disk, bytes_in_words
-from webapp.record.health.models import ClusterSeen, LastRound
-from webapp.reporting.status import Broker, Status, Waiting, WorkerState
+from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
+from webapp.reporting.status import Broker, Status, Waiting
 from webapp.reporting.troubles import troubles
 
 NOW = datetime(2026, 5, 31, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(minutes=30)
 NODE = {"id": "a", "address": "10.0.0.1", "alive": True, "is_head": True, "cpus": 8, "gpus": 1}
-WORKER = WorkerState("host:1", "host", "v1", LONG_AGO, NOW, is_alive=True, is_other=False)
+
+
+def worker(*, is_alive: bool = True, is_other: bool = False) -> WorkerSeen:
+    row = WorkerSeen(name="host:1", host="host", version="v1", started_at=LONG_AGO, seen_at=NOW)
+    row.is_alive, row.is_other = is_alive, is_other
+    return row
+
+
 WELL = Status(
     at=NOW, release="0.0.1", version="v1", runs={}, benchmarks={}, dispatches=Waiting(0), dispatch_error="",
-    alerts=Waiting(0), refits=Waiting(2, NOW), judgements=Waiting(0), broker=Broker(True, queued=3), workers=[WORKER],
+    alerts=Waiting(0), refits=Waiting(2, NOW), judgements=Waiting(0), broker=Broker(True, queued=3), workers=[worker()],
     last_round=LastRound(began_at=NOW - timedelta(seconds=2), seconds=0.3, failures={}),
     cluster=ClusterSeen(asked_at=NOW, seen_at=NOW, nodes=[NODE]), database_bytes=10**7,
     disk=Disk(free=100 * 2**30, total=200 * 2**30, least=2 * 2**30),
@@ -35,9 +42,9 @@ def test_nothing_is_said_where_nothing_is_wrong():
     ("changes", "words", "is_bad"),
     [
         ({"workers": []}, "No worker was heard of in the last day: runs", True),
-        ({"workers": [replace(WORKER, is_alive=False)]}, "No worker has been heard of since 12:00:00 UTC", True),
-        ({"workers": [WORKER, replace(WORKER, is_alive=False)]}, "1 worker has gone silent", False),
-        ({"workers": [replace(WORKER, is_other=True)]}, "runs other code than this web server", False),
+        ({"workers": [worker(is_alive=False)]}, "No worker has been heard of since 12:00:00 UTC", True),
+        ({"workers": [worker(), worker(is_alive=False)]}, "1 worker has gone silent", False),
+        ({"workers": [worker(is_other=True)]}, "runs other code than this web server", False),
         ({"last_round": None}, "Reconciliation has never run", True),
         ({"last_round": LastRound(began_at=LONG_AGO, seconds=1, failures={})}, "was 29 min ago", True),
         ({"last_round": LastRound(began_at=NOW, seconds=1, failures={"keep_logs": "OSError"})},
