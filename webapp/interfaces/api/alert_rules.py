@@ -14,15 +14,13 @@ from webapp.base.errors import NotFound
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, person_of, project_of, user_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
 from webapp.interfaces.api.schemas import Body as StrictBody
-from webapp.interfaces.api.schemas import PageQuery
 from webapp.reporting.alerts import preview, rules, selectors
-from webapp.reporting.alerts.models import AlertRule, Channel, Firing
+from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing
 from webapp.reporting.alerts.selectors import firings_of
 
 router = Router(tags=["alerts"])
-Payload = dict[str, Any]
 
 
 class RuleBody(StrictBody):
@@ -67,18 +65,10 @@ class RuleOut(Schema):
     since: datetime = Field(description="What happened before does not fire.")
 
 
-class RulePage(Schema):
-    items: list[RuleOut]
-    next: str | None
-
-
+@fields_of(Channel, "id name kind shown shared paused")
 class ChannelOut(Schema):
     """A channel; of its address no more than pages show."""
 
-    id: int
-    name: str
-    kind: str
-    shown: str
     shared: bool
     paused: bool
 
@@ -97,11 +87,11 @@ class TestOut(Schema):
     items: list[TriedOut]
 
 
-@router.get("/rules", auth=READ, response=RulePage, summary="The project's rules, and one's own")
+@router.get("/rules", auth=READ, response=Page[RuleOut], summary="The project's rules, and one's own")
 def list_rules(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """By id. Other people's own rules are not among them."""
     found = selectors.visible_rules(person_of(request), project_of(request))
-    return page(found, order=["id"], cursor=query.cursor, limit=query.limit, payload=rule_payload)
+    return page(found, query, order=["id"], payload=rule_payload)
 
 
 @router.post("/rules", auth=WRITE, response={201: RuleOut}, summary="Make a rule", openapi_extra=answers(409))
@@ -192,13 +182,11 @@ def _rule(request: HttpRequest, rule_id: int) -> AlertRule:
     return selectors.rule_by_id(person_of(request), project_of(request), rule_id)
 
 
+@fields_of(Delivery, "channel state tries sent_at error")
 class DeliveryOut(Schema):
     """How a firing went through one channel."""
 
     channel: str
-    state: str
-    tries: int
-    sent_at: datetime | None
     error: str
 
 
@@ -211,22 +199,17 @@ class FiringOut(Schema):
     deliveries: list[DeliveryOut]
 
 
-class FiringPage(Schema):
-    items: list[FiringOut]
-    next: str | None
-
-
 @router.get(
     "",
     auth=READ_HEAVY,
-    response=FiringPage,
+    response=Page[FiringOut],
     summary="What alerts found, newest first",
     operation_id="webapp_api_alerts_list_firings",
 )
 def list_firings(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
     """By the project's rules, and by those of the token's owner."""
     firings = firings_of(project_of(request), user_of(request))
-    return page(firings, order=["-id"], cursor=query.cursor, limit=query.limit, payload=firing_payload)
+    return page(firings, query, order=["-id"], payload=firing_payload)
 
 
 def firing_payload(firing: Firing) -> dict[str, Any]:

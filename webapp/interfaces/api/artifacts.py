@@ -15,10 +15,8 @@ from webapp.base.formats import whole_in
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_RUN, WRITE, WRITE_RUN, check_goes_on, run_of, user_of
 from webapp.interfaces.api.openapi import BYTES, answers
-from webapp.interfaces.api.paging import page
-from webapp.interfaces.api.schemas import PageQuery
+from webapp.interfaces.api.paging import Page, PageQuery, page
 from webapp.record.artifacts import store
-from webapp.record.artifacts.models import Artifact
 from webapp.record.logs.selectors import MOST_WANTED, Kept
 
 router = Router(tags=["runs"])
@@ -38,18 +36,13 @@ class ArtifactOut(Schema):
     created_at: datetime = Field(description="When this content came.")
 
 
-class ArtifactPage(Schema):
-    items: list[ArtifactOut]
-    next: str | None
-
-
 @router.get(
-    "/{run_id}/artifacts", auth=READ_RUN, response=ArtifactPage, summary="The files of a run, by path"
+    "/{run_id}/artifacts", auth=READ_RUN, response=Page[ArtifactOut], summary="The files of a run, by path"
 )
 def list_artifacts(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
     """What its trainer, or a client for it, has kept there."""
     rows = run_of(request, run_id).artifacts.all()
-    return page(rows, order=["path"], cursor=query.cursor, limit=query.limit, payload=artifact_payload)
+    return page(rows, query, order=["path"])
 
 
 @router.get(
@@ -75,7 +68,7 @@ def get_artifact(request: HttpRequest, run_id: str, path: str) -> FileResponse:
 def put_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
     run = run_of(request, run_id)
     check_goes_on(request, run)
-    return Status(201, artifact_payload(files.upload(request, run, path)))
+    return Status(201, files.upload(request, run, path))
 
 
 @router.delete(
@@ -88,10 +81,6 @@ def delete_artifact(request: HttpRequest, run_id: str, path: str) -> Status:
     """For good."""
     store.delete(run_of(request, run_id), path, user=user_of(request))
     return Status(204, None)
-
-
-def artifact_payload(one: Artifact) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in ArtifactOut.model_fields}
 
 
 DEFAULT_LINES, MOST_LINES = 500, 5000

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from webapp.interfaces.api.auth import READ, WRITE_AS_ADMIN, person_of, project_of
 from webapp.interfaces.api.schemas import Body as StrictBody
+from webapp.record.retention.models import RetentionPolicy
 from webapp.record.retention.selectors import policy_of
 from webapp.record.retention.services import set_policy
 from webapp.reporting.policies.models import BY_KEY, DEFAULT_DELTA
@@ -15,7 +16,6 @@ from webapp.reporting.policies.selectors import project_policy
 from webapp.reporting.policies.services import set_project_policy
 
 router = Router(tags=["automation"])
-Payload = dict[str, Any]
 
 
 class PolicyBody(StrictBody):
@@ -54,7 +54,7 @@ class RetentionOut(Schema):
 
 
 @router.get("/policies", auth=READ, response=PolicyOut, summary="What the project's runs are stopped for")
-def get_policies(request: HttpRequest) -> Payload:
+def get_policies(request: HttpRequest) -> dict[str, Any]:
     """What is done about each kind of finding, in runs without a policy of their own, and what may be chosen."""
     policy = project_policy(project_of(request))
     return {
@@ -70,7 +70,7 @@ def get_policies(request: HttpRequest) -> Payload:
     response=PolicyOut,
     summary="Set what the project's runs are stopped for",
 )
-def put_policies(request: HttpRequest, body: Body[PolicyBody]) -> Payload:
+def put_policies(request: HttpRequest, body: Body[PolicyBody]) -> dict[str, Any]:
     """All of it; it holds for what is found from now on. Needs the role admin (else 403)."""
     set_project_policy(
         project_of(request), actions=body.policies, advice_delta=body.advice_delta, user=person_of(request)
@@ -79,16 +79,15 @@ def put_policies(request: HttpRequest, body: Body[PolicyBody]) -> Payload:
 
 
 @router.get("/retention", auth=READ, response=RetentionOut, summary="What is cleaned up of ended runs")
-def get_retention(request: HttpRequest) -> Payload:
+def get_retention(request: HttpRequest) -> RetentionPolicy:
     """Which checkpoints and logs go, and when. Nothing is removed by itself unless `enabled`."""
-    policy = policy_of(project_of(request))
-    return {name: getattr(policy, name) for name in RetentionOut.model_fields}
+    return policy_of(project_of(request))
 
 
 @router.put(
     "/retention", auth=WRITE_AS_ADMIN, response=RetentionOut, summary="Set what is cleaned up of ended runs"
 )
-def put_retention(request: HttpRequest, body: Body[RetentionBody]) -> Payload:
+def put_retention(request: HttpRequest, body: Body[RetentionBody]) -> RetentionPolicy:
     """All of it; it holds from the next step on, within a minute. Needs the role admin (else 403)."""
     set_policy(project_of(request), user=person_of(request), **body.model_dump())
     return get_retention(request)

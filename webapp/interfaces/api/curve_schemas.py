@@ -11,20 +11,19 @@ from pydantic import ConfigDict, Field
 
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.schemas import Axis, Exact
+from webapp.record.runs.points import CurvePoint
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record import reading
 
 Ends = tuple[float | None, float | None]
 
 
+@fields_of(CurvePoint, "compute value stderr step attempt")
 class PointOut(Exact):
     """A point of a curve on the axis that was asked for."""
 
     compute: float | None = Field(description="On the axis x; null: not known.")
-    value: float
     stderr: float | None = Field(description="Standard error of the value, where the trainer reported one.")
-    step: int
-    attempt: int
 
 
 class CurveOut(Exact):

@@ -65,7 +65,6 @@ from webapp.science.curves.run.figure import run_figure
 from webapp.science.curves.selectors import stored_fits
 
 router = Router(tags=["curves"])
-Payload = dict[str, Any]
 
 
 @router.get(
@@ -215,7 +214,7 @@ def get_metrics(request: HttpRequest, run_id: str, query: Query[MetricsQuery]) -
     run = run_of(request, run_id)
     unless_known(request, run.version)
     names = selectors.series_of(run)
-    return unchecked(page(names, order=["metric"], cursor=query.cursor, limit=query.limit, payload=str))
+    return unchecked(page(names, query, order=["metric"], payload=str))
 
 
 @router.get(
@@ -270,7 +269,7 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> HttpResponse
         rows = (curve_payloads.fit_row(fit, record) for fit in found.iterator())
         return csv_file(name, curve_payloads.CSV_COLUMNS, rows)
     payload = lambda fit: curve_payloads.fit_payload(fit, record)
-    return unchecked(page(fits, order=["-id"], cursor=query.cursor, limit=query.limit, payload=payload))
+    return unchecked(page(fits, query, order=["-id"], payload=payload))
 
 
 @router.get(

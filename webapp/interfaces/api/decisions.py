@@ -1,6 +1,6 @@
 """/api/v1/decisions"""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
@@ -9,15 +9,13 @@ from pydantic import Field
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, person_of, project_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
 from webapp.interfaces.api.schemas import Body as StrictBody
-from webapp.interfaces.api.schemas import PageQuery
 from webapp.science.decisions import selectors
 from webapp.science.decisions.models import Entry
 from webapp.science.decisions.services import decide
 
 router = Router(tags=["decisions"])
-Payload = dict[str, Any]
 
 
 class DecisionBody(StrictBody):
@@ -40,11 +38,6 @@ class DecisionOut(Schema):
     )
 
 
-class DecisionPage(Schema):
-    items: list[DecisionOut]
-    next: str | None
-
-
 class DecisionQuery(PageQuery):
     person: str = ""
     kind: str = ""
@@ -52,12 +45,12 @@ class DecisionQuery(PageQuery):
     object_id: str = Field("", description="Id of a run, prediction or study.")
 
 
-@router.get("", auth=READ_HEAVY, response=DecisionPage, summary="The decision log, newest first")
+@router.get("", auth=READ_HEAVY, response=Page[DecisionOut], summary="The decision log, newest first")
 def list_decisions(request: HttpRequest, query: Query[DecisionQuery]) -> Payload:
     """A decision must match all parameters that are given."""
     filters = query.dict(exclude={"cursor", "limit"})
     rows = selectors.decisions_of(project_of(request), **filters)
-    return page(rows, order=["-decided_at", "id"], cursor=query.cursor, limit=query.limit, payload=_payload)
+    return page(rows, query, order=["-decided_at", "id"], payload=_payload)
 
 
 @router.get("/{decision_id}", auth=READ, response=DecisionOut, summary="One decision")

@@ -1,11 +1,10 @@
-"""Schemas that take their fields from what they show: a model, or a dataclass of the services."""
+"""Schemas that take their fields from what they show: a model, or a dataclass or named tuple of the services."""
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from datetime import datetime
 from typing import Any, TypeVar, get_type_hints
 
-from django.db.models import Field
+from django.db.models import Field, Model
 from ninja import Schema
 from pydantic import create_model
 
@@ -17,6 +16,7 @@ TYPES = {
     "FileField": str,
     "FloatField": float,
     "JSONField": dict[str, Any],
+    "SlugField": str,
     "TextField": str,
 }
 
@@ -24,11 +24,11 @@ TYPES = {
 def fields_of(source: type, names: str = "") -> Callable[[Shape], Shape]:
     """For a class that says only what `source` does not: descriptions, other types, further fields.
 
-    names: which fields there are, in this order, those of the class among them; by default all of a dataclass.
+    names: which fields there are, in this order, those of the class among them; by default all that a dataclass has.
     """
 
     def derive(shape: Shape) -> Shape:
-        types = get_type_hints(source) if is_dataclass(source) else _columns(source)
+        types = _columns(source) if issubclass(source, Model) else get_type_hints(source)
         own: Any = shape
         said = {name: (info.annotation, info) for name, info in own.model_fields.items()}
         fields: dict[str, Any] = {

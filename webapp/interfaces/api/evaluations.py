@@ -1,6 +1,5 @@
 """/api/v1/runs/{id}/evaluations: checkpoints measured on benchmarks."""
 
-from datetime import datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest
@@ -9,9 +8,9 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, run_of, user_of
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page
-from webapp.interfaces.api.schemas import PageQuery
+from webapp.interfaces.api.paging import Page, PageQuery, page
 from webapp.record.evaluations import services
 from webapp.record.evaluations.models import Evaluation
 
@@ -26,12 +25,9 @@ class EvaluationBody(Schema):
     step: int | None = Field(None, ge=0, lt=2**63, description="Of the checkpoint; null: the newest.")
 
 
+@fields_of(Evaluation, "id step task options k limit state reason result created_at ended_at")
 class EvaluationOut(Schema):
-    id: int
     step: int = Field(description="Of the checkpoint.")
-    task: str
-    options: dict[str, Any]
-    k: int
     limit: int = Field(description="The first so many prompts; 0: all.")
     state: Literal["queued", "running", "stopping", "succeeded", "failed", "cancelled"]
     reason: str = Field(description="Why it failed, or what it waits for; else empty.")
@@ -39,26 +35,19 @@ class EvaluationOut(Schema):
         description="pass_rate (pass@1) with pass_rate_stderr over prompts, n_prompts, contamination (share of prompts "
         "that share 13 words in a row, or all of fewer, with a training prompt) and more."
     )
-    created_at: datetime
-    ended_at: datetime | None
-
-
-class EvaluationPage(Schema):
-    items: list[EvaluationOut]
-    next: str | None
 
 
 @router.get(
     "/{run_id}/evaluations",
     auth=READ_HEAVY,
-    response=EvaluationPage,
+    response=Page[EvaluationOut],
     summary="Benchmarks of a run's checkpoints",
 )
 def list_evaluations(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
     """Those that were asked for, oldest first. What its recipe measures while it trains is among its metrics, as
     `downstream/TASK`."""
     rows = run_of(request, run_id).evaluations.all()
-    return page(rows, order=["id"], cursor=query.cursor, limit=query.limit, payload=evaluation_payload)
+    return page(rows, query, order=["id"])
 
 
 @router.post(
@@ -75,7 +64,7 @@ def evaluate(request: HttpRequest, run_id: str, body: EvaluationBody) -> Status:
     found, is_new = services.ask_for(
         run, services.EvaluationRequest(**body.model_dump()), user=user_of(request)
     )
-    return Status(201 if is_new else 200, evaluation_payload(found))
+    return Status(201 if is_new else 200, found)
 
 
 @router.post(
@@ -87,10 +76,6 @@ def evaluate(request: HttpRequest, run_id: str, body: EvaluationBody) -> Status:
     "409 where it has ended.",
     openapi_extra=answers(409),
 )
-def cancel_evaluation(request: HttpRequest, run_id: str, evaluation_id: int) -> dict[str, Any]:
+def cancel_evaluation(request: HttpRequest, run_id: str, evaluation_id: int) -> Evaluation:
     one = get_object_or_404(run_of(request, run_id).evaluations, pk=evaluation_id)
-    return evaluation_payload(services.cancel(one, user=user_of(request)))
-
-
-def evaluation_payload(one: Evaluation) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in EvaluationOut.model_fields}
+    return services.cancel(one, user=user_of(request))

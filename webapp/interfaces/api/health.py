@@ -26,7 +26,8 @@ from stack.outside import ray_headers, trusted
 from webapp.base import task_queue
 from webapp.identity.accounts.models import Role
 from webapp.interfaces.api.auth import READ_HEAVY, ApiRequest
-from webapp.record.health.models import LastRound
+from webapp.interfaces.api.derived import fields_of
+from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.health.patience import missing_migrations
 from webapp.reporting.status import status_now
 from webapp.reporting.troubles import ROUND_LATE, span_words, status_payload
@@ -179,18 +180,15 @@ class UnsentOut(Schema):
     oldest_seconds: float | None
 
 
+@fields_of(WorkerSeen, "name alive version other_version started_at seen_at")
 class WorkerOut(Schema):
     name: str = Field(description="Host and process for admins, else a number.")
     alive: bool
-    version: str
     other_version: bool = Field(description="It runs other code than this web server.")
-    started_at: datetime
-    seen_at: datetime
 
 
+@fields_of(LastRound, "began_at seconds failures")
 class RoundOut(Schema):
-    began_at: datetime
-    seconds: float
     failures: dict[str, str]
 
 
@@ -203,9 +201,8 @@ class NodeOut(Schema):
     gpus: int
 
 
+@fields_of(ClusterSeen, "asked_at seen_at answers nodes cpus gpus")
 class ClusterOut(Schema):
-    asked_at: datetime
-    seen_at: datetime | None
     answers: bool
     nodes: list[NodeOut] = Field(description="As they were at seen_at.")
     cpus: int

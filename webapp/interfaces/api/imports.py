@@ -2,7 +2,6 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, File, Form, Query, Router, Schema, Status
@@ -12,15 +11,13 @@ from webapp.base.errors import InvalidInput
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, project_of, user_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page
-from webapp.interfaces.api.schemas import PageQuery
+from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
 from webapp.interfaces.imports import claims, services, uploads
 from webapp.interfaces.imports.models import Import, ImportedRun
 from webapp.interfaces.imports.services import kind_of, preview_of
 from webapp.interfaces.imports.uploads import OptionsBody, Server, asked_of_text
 
 router = Router(tags=["imports"])
-Payload = dict[str, Any]
 OPTIONS_SCHEMA = OptionsBody.model_json_schema()
 
 
@@ -63,11 +60,6 @@ class ImportDetail(ImportOut):
     runs: list[ImportedRunOut]
 
 
-class ImportPage(Schema):
-    items: list[ImportOut]
-    next: str | None
-
-
 class PreviewOut(Schema):
     kind: str
     columns: list[str]
@@ -85,13 +77,11 @@ Files = File(None, description="One file, several, or one archive (.zip, .tar.gz
 IN_FORM = {"x-options-schema": OPTIONS_SCHEMA}
 
 
-@router.get("", auth=READ_HEAVY, response=ImportPage, summary="List imports, newest first")
+@router.get("", auth=READ_HEAVY, response=Page[ImportOut], summary="List imports, newest first")
 def list_imports(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with how much was read and stored, and why it broke off where it did."""
     rows = claims.imports_of(project_of(request))
-    return page(
-        rows, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=import_payload
-    )
+    return page(rows, query, order=["-created_at", "id"], payload=import_payload)
 
 
 @router.post(

@@ -11,12 +11,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError as FieldError
 from django.db.models import Count, Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import parse_etags
+from ninja import Field, Schema
 
 from webapp.base.disk import code_version
 from webapp.base.errors import InvalidInput
@@ -26,6 +27,8 @@ from webapp.record.runs.points import CurvePoint
 from webapp.science.curves.models import Fit
 from webapp.science.predictions.models import Outcome, Pending, Prediction, Review, ReviewRequest
 
+Item = TypeVar("Item")
+Payload = dict[str, Any]
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
 CURVE_COLUMNS = ("compute", "value", "stderr", "step", "attempt", "device_hours", "flops", "tokens", "reward")
@@ -36,24 +39,44 @@ LEADERBOARD_COLUMNS = (
 )  # fmt: skip
 
 
+class PageQuery(Schema):
+    cursor: str | None = Field(None, description='"next" of the page before.')
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
+
+
+class Page(Schema, Generic[Item]):
+    # No docstring: each schema made of it would have it in the OpenAPI document.
+    items: list[Item]
+    next: str | None
+
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[type, ...]) -> str:
+        """`Page[RunOut]` is called RunPage."""
+        return f"{params[0].__name__.removesuffix('Out')}Page"
+
+
 def page(
     rows: QuerySet[Any],
+    query: PageQuery,
     *,
     order: Sequence[str],
-    cursor: str | None,
-    limit: int,
-    payload: Callable[[Any], Any],
-) -> dict[str, Any]:
+    payload: Callable[[Any], Any] = lambda row: row,
+) -> Payload:
     """One page of a query. `order` are columns ("-created_at", "id") that together tell any two rows apart.
 
     Raises InvalidInput (field cursor) for a cursor that no page gave out.
     """
+    shown, following = _read(rows, order, query.cursor, query.limit)
+    return {"items": [payload(row) for row in shown], "next": following}
+
+
+def _read(
+    rows: QuerySet[Any], order: Sequence[str], cursor: str | None, limit: int
+) -> tuple[list[Any], str | None]:
+    """The rows of a page, and the cursor of the next one; None where there is none."""
     found = list(rows_after(rows, order=order, cursor=cursor, limit=limit + 1))
-    more = len(found) > limit
-    return {
-        "items": [payload(row) for row in found[:limit]],
-        "next": _encode(found[limit - 1], order) if more else None,
-    }
+    shown = found[:limit]
+    return shown, _encode(shown[-1], order) if len(found) > limit else None
 
 
 def rows_after(
@@ -69,34 +92,21 @@ def rows_after(
     return rows[:limit]
 
 
-def page_since(
-    rows: QuerySet[Any],
-    *,
-    order: Sequence[str],
-    cursor: str | None,
-    since: str | None,
-    limit: int,
-    payload: Callable[[Any], Any],
-) -> dict[str, Any]:
+def page_since(rows: QuerySet[Any], query: PageQuery, *, order: Sequence[str], since: str | None) -> Payload:
     """A page of rows that only grow at their end. `since`: the cursor of the last row that was given, or of before.
 
     Raises InvalidInput (cursor, since) for one that no answer gave out, and (since) for both at once.
     """
-    if cursor and since:
+    if query.cursor and since:
         raise InvalidInput("since", "since: give either cursor or since; both are a place in the same order.")
-    last: list[Any] = []
-
-    def seen(row: Any) -> Any:
-        last[:] = [row]
-        return payload(row)
-
     try:
-        found = page(rows, order=order, cursor=cursor or since, limit=limit, payload=seen)
+        shown, following = _read(rows, order, query.cursor or since, query.limit)
     except InvalidInput as error:
         if since:
             raise InvalidInput("since", "since is not one that an answer gave out.") from error
         raise
-    return found | {"since": _encode(last[0], order) if last else cursor or since or None}
+    last = _encode(shown[-1], order) if shown else query.cursor or since or None
+    return {"items": shown, "next": following, "since": last}
 
 
 def _after(order: Sequence[str], values: Sequence[Any]) -> Q:

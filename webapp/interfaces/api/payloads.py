@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from webapp.base.formats import utc
+from webapp.interfaces.api.paging import Payload
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.ingest import refused_of
 from webapp.record.runs.models import Attempt, Point, Run, Transition
@@ -18,7 +19,6 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.science.predictions.models import Comment, Outcome, Prediction
 from webapp.science.predictions.selectors import status_of
 
-Payload = dict[str, Any]
 COLUMNS = (
     "id", "run", "recipe", "revision", "task", "model", "author", "created_at", "life", "review", "statement", "x",
     "metric", "target", "level", "value", "lo", "hi", "rival", "probability", "cutoff", "known_until", "horizon",
@@ -61,28 +61,13 @@ def run_payload(run: Run) -> Payload:
 
 def run_detail(run: Run, attempts: list[Attempt], latest: dict[str, Point], alarms: list[Alarm]) -> Payload:
     """A run with its configuration, attempts, newest values and alarms."""
-    values = {name: {"value": p.value, "stderr": p.stderr, "step": p.step} for name, p in latest.items()}
     return run_payload(run) | {
         "config": run.config,
         "meaning": run.meaning,
         "refused": asdict(refused_of(run)),
-        "attempts": [attempt_payload(attempt) for attempt in attempts],
-        "latest": values,
+        "attempts": attempts,
+        "latest": latest,
         "alarms": [alarm_payload(alarm) for alarm in alarms],
-    }
-
-
-def attempt_payload(attempt: Attempt) -> Payload:
-    return {
-        "number": attempt.number,
-        "state": attempt.state,
-        "message": attempt.message,
-        "submission_id": attempt.submission_id,
-        "resumed_from_step": attempt.resumed_from_step,
-        "device": attempt.device,
-        "created_at": attempt.created_at,
-        "started_at": attempt.started_at,
-        "ended_at": attempt.ended_at,
     }
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.schemas import Axis, Body, Exact, TableQuery
 from webapp.science.predictions import calibration
-from webapp.science.predictions.models import Outcome, Prediction
+from webapp.science.predictions.models import Comment, Outcome, Prediction, Review
 
 StatementName = Literal["pass_rate", "ceiling", "passes"]
 Life = Literal["open", "projection", "scored", "withdrawn", "replaced"]
@@ -170,18 +170,11 @@ class PredictionDetail(PredictionOut):
     rival_frozen: dict[str, Any] | None
 
 
-class PredictionPage(Schema):
-    items: list[PredictionOut]
-    next: str | None
-
-
+@fields_of(Review, "id reviewer verdict reason counts created_at")
 class ReviewOut(Schema):
-    id: int
     reviewer: str
     verdict: Verdict
-    reason: str
     counts: bool = Field(description="It is the reviewer's latest.")
-    created_at: datetime
 
 
 class RequestOut(Schema):
@@ -196,17 +189,14 @@ class ReviewList(Schema):
     items: list[ReviewOut]
 
 
+@fields_of(Comment, "id author parent text anchor mentions created_at edited_at earlier resolved_at")
 class CommentOut(Schema):
-    id: int
     author: str
     parent: int | None
     text: str = Field(description="Plain text: escape it.")
     anchor: list[float] | None
     mentions: list[str]
-    created_at: datetime
-    edited_at: datetime | None
     earlier: list[dict[str, Any]]
-    resolved_at: datetime | None
 
 
 class CommentList(Schema):

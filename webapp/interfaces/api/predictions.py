@@ -12,7 +12,7 @@ from webapp.base.formats import csv_file
 from webapp.identity.accounts.models import User
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_AS_REVIEW, person_of, project_of, run_of
 from webapp.interfaces.api.openapi import CSV, answers
-from webapp.interfaces.api.paging import page, rows_after, unless_known, version_of_predictions
+from webapp.interfaces.api.paging import Page, Payload, page, rows_after, unless_known, version_of_predictions
 from webapp.interfaces.api.parsing import unchecked
 from webapp.interfaces.api.payloads import (
     COLUMNS,
@@ -33,7 +33,7 @@ from webapp.interfaces.api.prediction_schemas import (
     OutcomeList,
     PredictionBody,
     PredictionDetail,
-    PredictionPage,
+    PredictionOut,
     PredictionQuery,
     ReviewBody,
     ReviewersBody,
@@ -46,13 +46,12 @@ from webapp.science.predictions.claims import Claim
 from webapp.science.predictions.models import Comment, Prediction
 
 router = Router(tags=["predictions"])
-Payload = dict[str, Any]
 
 
 @router.get(
     "",
     auth=READ_HEAVY,
-    response=PredictionPage,
+    response=Page[PredictionOut],
     summary="List predictions, newest first",
     openapi_extra=answers(files=(CSV,), etag=True),
 )
@@ -68,7 +67,7 @@ def list_predictions(request: HttpRequest, query: Query[PredictionQuery]) -> Pay
     if query.format == "csv":
         found = rows_after(rows, order=order, cursor=query.cursor, limit=query.most_rows)
         return csv_file("predictions", COLUMNS, map(prediction_row, found))
-    return page(rows, order=order, cursor=query.cursor, limit=query.limit, payload=prediction_payload)
+    return page(rows, query, order=order, payload=prediction_payload)
 
 
 @router.post(

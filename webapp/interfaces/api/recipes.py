@@ -8,20 +8,20 @@ from ninja import Query, Router, Status
 from webapp.interfaces.api import schemas
 from webapp.interfaces.api.auth import LAUNCH, READ, project_of, user_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.paging import Page, PageQuery, page
 from webapp.interfaces.api.payloads import recipe_payload, revision_payload
-from webapp.interfaces.api.schemas import PageQuery, RecipeBody, RevisionBody
+from webapp.interfaces.api.schemas import RecipeBody, RevisionBody
 from webapp.record.recipes import selectors, services
 from webapp.record.recipes.selectors import hints_for
 
 router = Router(tags=["recipes"])
 
 
-@router.get("", auth=READ, response=schemas.RecipePage, summary="List recipes")
+@router.get("", auth=READ, response=Page[schemas.RecipeOut], summary="List recipes")
 def list_recipes(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
     """By slug, each with its newest revision and the number of its runs."""
     recipes = selectors.recipes_of(project_of(request))
-    return page(recipes, order=["slug"], cursor=query.cursor, limit=query.limit, payload=recipe_payload)
+    return page(recipes, query, order=["slug"], payload=recipe_payload)
 
 
 @router.post(
@@ -48,17 +48,14 @@ def get_recipe(request: HttpRequest, slug: str) -> dict[str, Any]:
     return recipe_payload(selectors.recipe_by_slug(project_of(request), slug))
 
 
-@router.get("/{slug}/revisions", auth=READ, response=schemas.RevisionPage, summary="A recipe's revisions")
+@router.get(
+    "/{slug}/revisions", auth=READ, response=Page[schemas.RevisionOut], summary="A recipe's revisions"
+)
 def list_revisions(request: HttpRequest, slug: str, query: Query[PageQuery]) -> dict[str, Any]:
     """Newest first, each with its whole configuration. A revision never changes."""
     revisions = selectors.revisions_of(selectors.recipe_by_slug(project_of(request), slug))
-    return page(
-        revisions,
-        order=["-number"],
-        cursor=query.cursor,
-        limit=query.limit,
-        payload=lambda revision: revision_payload(revision, slug),
-    )
+    payload = lambda revision: revision_payload(revision, slug)
+    return page(revisions, query, order=["-number"], payload=payload)
 
 
 @router.post(

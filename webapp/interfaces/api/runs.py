@@ -32,7 +32,7 @@ from webapp.interfaces.api.auth import (
     user_of,
 )
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page, page_since, unless_known
+from webapp.interfaces.api.paging import Page, page, page_since, unless_known
 from webapp.interfaces.api.parsing import BATCH_BODY, parse_batch
 from webapp.interfaces.api.payloads import (
     point_payload,
@@ -56,7 +56,6 @@ from webapp.interfaces.api.schemas import (
     StartBody,
     TrackBody,
 )
-from webapp.interfaces.exports.of_project import line
 from webapp.record.runs import bulk, editing, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.record.runs.filtering import compile_filter
 from webapp.record.runs.launch import Launched
@@ -75,7 +74,7 @@ TOO_MANY_NAMES = (
 PRIORITIES = {label: value for value, label in Run.Priority.choices}
 
 
-@router.get("", auth=READ_HEAVY, response=schemas.RunPage, summary="List runs, newest first")
+@router.get("", auth=READ_HEAVY, response=Page[schemas.RunOut], summary="List runs, newest first")
 def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
     """A run must match all parameters that are given. `filter` can ask for more than the others."""
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)
@@ -84,7 +83,7 @@ def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
         among = compile_filter(query.filter, user=user_of(request)).runs(project)
     runs = selectors.runs_of(project, filters, among)
     order = ["-created_at", "id"]
-    return page(runs, order=order, cursor=query.cursor, limit=query.limit, payload=run_payload)
+    return page(runs, query, order=order, payload=run_payload)
 
 
 @router.post(
@@ -451,11 +450,4 @@ def list_records(request: HttpRequest, run_id: str, query: Query[RecordQuery]) -
     null, and also where nothing had come yet."""
     run = run_of(request, run_id)
     unless_known(request, run.version)
-    return page_since(
-        selectors.records_of(run),
-        order=["arrival"],
-        cursor=query.cursor,
-        since=query.since,
-        limit=query.limit,
-        payload=line,
-    )
+    return page_since(selectors.records_of(run), query, order=["arrival"], since=query.since)

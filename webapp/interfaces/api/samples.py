@@ -1,6 +1,5 @@
 """/api/v1/runs/{id}/samples: responses that a run kept, by step."""
 
-from datetime import datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
@@ -12,9 +11,9 @@ from webapp.base.errors import InvalidInput
 from webapp.base.formats import whole_in
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_WHOLE, WRITE_RUN, check_attempt, check_goes_on, run_of
+from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import JSONL, answers
-from webapp.interfaces.api.paging import page
-from webapp.interfaces.api.schemas import PageQuery
+from webapp.interfaces.api.paging import Page, PageQuery, page
 from webapp.interfaces.exports.forms import download, jsonl_pieces
 from webapp.record.samples import selectors, store
 from webapp.record.samples.models import SampleFile
@@ -32,19 +31,13 @@ BODY = {
 }
 
 
+@fields_of(SampleFile, "kind step attempt rows left_out size created_at")
 class SampleFileOut(Schema):
     kind: KindOfSamples = Field(description="eval: held-out prompts; train: prompts of a batch.")
-    step: int
     attempt: int = Field(description="Of the run, that made them.")
     rows: int = Field(description="Responses.")
     left_out: int = Field(description="Responses that came beyond what is kept of a step.")
     size: int = Field(description="Bytes; 0: the responses were removed by the project's clean-up.")
-    created_at: datetime
-
-
-class SampleFilePage(Schema):
-    items: list[SampleFileOut]
-    next: str | None
 
 
 class WantedQuery(Schema):
@@ -100,14 +93,15 @@ class HistoryOut(Schema):
 
 
 @router.get(
-    "/{run_id}/samples", auth=READ_HEAVY, response=SampleFilePage, summary="Steps of which samples are kept"
+    "/{run_id}/samples",
+    auth=READ_HEAVY,
+    response=Page[SampleFileOut],
+    summary="Steps of which samples are kept",
 )
 def list_samples(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
     """Evaluations first, each kind by step. Samples that a later attempt superseded are left out."""
     rows = selectors.files_of(run_of(request, run_id))
-    return page(
-        rows, order=["kind", "step"], cursor=query.cursor, limit=query.limit, payload=sample_file_payload
-    )
+    return page(rows, query, order=["kind", "step"])
 
 
 @router.get(
@@ -177,11 +171,7 @@ def put_samples(
         raise InvalidInput("attempt", "attempt must be from 1 to 2147483647.")
     check_attempt(request, [number])
     read, _ = files.body_of(request)
-    return Status(201, sample_file_payload(store.keep(run, kind, _step(step), number, read)))
-
-
-def sample_file_payload(one: SampleFile) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in SampleFileOut.model_fields}
+    return Status(201, store.keep(run, kind, _step(step), number, read))
 
 
 def _step(step: int) -> int:

@@ -8,13 +8,15 @@ from pydantic import ConfigDict, Discriminator, FailFast, Field, Tag
 
 from training.records import MAX_STEP, FewFields, Record, Time
 from webapp.interfaces.api.derived import fields_of
-from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT
-from webapp.record.recipes.models import Revision
+from webapp.interfaces.api.paging import DEFAULT_LIMIT, MAX_LIMIT, PageQuery
+from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.runs.bounds import MAX_TAGS
 from webapp.record.runs.bulk import MAX_RUNS
 from webapp.record.runs.ingest import MAX_REASON, MAX_RECORDS
-from webapp.record.runs.models import Attempt, Run, State
+from webapp.record.runs.models import Attempt, Point, Run, State, Transition
+from webapp.record.runs.models import Record as StoredRecord
 from webapp.record.runs.timeline import MOST_STEPS
+from webapp.reporting.alarms.models import Alarm
 from webapp.science.curves.comparison.panels import MOST_PANELS, MOST_PATTERNS
 from webapp.science.curves.fitting import Question
 
@@ -256,11 +258,6 @@ class RecordBatch(Body):
     records: Annotated[list[Record], FailFast()] = Field(max_length=MAX_RECORDS)
 
 
-class PageQuery(Schema):
-    cursor: str | None = Field(None, description='"next" of the page before.')
-    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
-
-
 class TableQuery(PageQuery):
     """A list that is a table, too."""
 
@@ -334,42 +331,38 @@ class AttemptOut(Schema):
     device: Any
 
 
+@fields_of(Transition, "attempt from_state to_state at actor part reason")
 class TransitionOut(Schema):
-    attempt: int
     from_state: State | None = Field(description="null: it was made.")
     to_state: State
-    at: datetime
     actor: str | None = Field(description="The person who did it.")
     part: str = Field(
         description="Of the system, where no person did it: dispatch, driver, reconciliation, ..."
     )
-    reason: str
 
 
 class TransitionList(Schema):
     items: list[TransitionOut] = Field(description="Oldest first.")
 
 
+@fields_of(Point, "value stderr step")
 class ValueOut(Schema):
     """The newest value of a metric."""
 
-    value: float
-    stderr: float | None
-    step: int
 
-
+@fields_of(
+    Alarm,
+    "rule metric level active threshold value latest first_step last_step times raised_at message meaning look_at",
+)
 class AlarmOut(Schema):
     """An alarm of a run."""
 
     rule: str = Field(description="Name of the rule; docs/alarms.md has them all.")
-    metric: str
     level: Literal["warning", "critical"]
     active: bool = Field(description="The newest values are still beyond the threshold.")
     threshold: float | None = Field(description="In units of the metric; null: values that are not finite.")
     value: float | None = Field(description="The worst of the newest episode.")
-    latest: float | None
     first_step: int = Field(description="Of the newest episode.")
-    last_step: int
     times: int = Field(description="Episodes so far.")
     raised_at: datetime = Field(description="When the newest episode was noticed.")
     message: str = Field(description="What is beyond which threshold, since when. One sentence.")
@@ -400,11 +393,6 @@ class RunDetail(RunOut):
     alarms: list[AlarmOut] = Field(description="Active before past, critical before warnings.")
 
 
-class RunPage(Schema):
-    items: list[RunOut]
-    next: str | None
-
-
 class IngestOut(Schema):
     accepted: int
     duplicates: int
@@ -414,21 +402,13 @@ class IngestOut(Schema):
     )
 
 
+@fields_of(Recipe, "slug name description latest_revision content_hash runs created_at")
 class RecipeOut(Schema):
     """A recipe as in lists."""
 
-    slug: str
-    name: str
-    description: str
     latest_revision: int | None
     content_hash: str | None
     runs: int
-    created_at: datetime
-
-
-class RecipePage(Schema):
-    items: list[RecipeOut]
-    next: str | None
 
 
 @fields_of(Revision, "recipe number content_hash message created_by created_at config")
@@ -448,11 +428,6 @@ class RevisionAnswer(RevisionOut):
     )
 
 
-class RevisionPage(Schema):
-    items: list[RevisionOut]
-    next: str | None
-
-
 class ComputeOut(Schema):
     """Cumulative training compute; evaluation is not counted. null: not known."""
 
@@ -461,13 +436,10 @@ class ComputeOut(Schema):
     tokens: float | None = None
 
 
+@fields_of(StoredRecord, "attempt seq step time compute metrics")
 class RecordOut(Schema):
     """A record as it was reported."""
 
-    attempt: int
-    seq: int
-    step: int
-    time: datetime
     compute: ComputeOut
     metrics: dict[str, float | None] = Field(description="null: it was not finite.")
 

@@ -1,6 +1,6 @@
 """/api/v1/studies"""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Schema, Status
@@ -9,17 +9,15 @@ from pydantic import Field
 from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, project_of, user_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import page
+from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
 from webapp.interfaces.api.schemas import Body as StrictBody
-from webapp.interfaces.api.schemas import PageQuery
 from webapp.science.studies import selectors, services
 from webapp.science.studies.law import at_value
-from webapp.science.studies.models import Study, StudyKind
+from webapp.science.studies.models import Arm, Study, StudyKind
 from webapp.science.studies.planning import StudyRequest
 from webapp.science.studies.results import progress_sentence, results
 
 router = Router(tags=["studies"])
-Payload = dict[str, Any]
 
 
 class StudyBody(StrictBody):
@@ -43,13 +41,10 @@ class StudyBody(StrictBody):
     budget_hours: float | None = Field(None, description="Device-hours of each run; null: the base's own.")
 
 
+@fields_of(Arm, "position axis value label recipe revision")
 class ArmOut(Schema):
     """A variant of a study."""
 
-    position: int
-    axis: str
-    value: str
-    label: str
     recipe: str | None
     revision: int | None
 
@@ -136,18 +131,11 @@ class StudyDetail(StudyOut):
     )
 
 
-class StudyPage(Schema):
-    items: list[StudyOut]
-    next: str | None
-
-
-@router.get("", auth=READ_HEAVY, response=StudyPage, summary="List studies, newest first")
+@router.get("", auth=READ_HEAVY, response=Page[StudyOut], summary="List studies, newest first")
 def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with its base recipe, and how many of its runs have succeeded."""
     studies = selectors.studies_of(project_of(request))
-    return page(
-        studies, order=["-created_at", "id"], cursor=query.cursor, limit=query.limit, payload=study_payload
-    )
+    return page(studies, query, order=["-created_at", "id"], payload=study_payload)
 
 
 @router.post(
