@@ -333,8 +333,7 @@ def add_owner(organisation: Organisation, *, username: str, actor: User) -> User
 def person_of(organisation: Organisation, user_id: int) -> User:
     """Another owner, or a member of a project. Raises NotFound for anybody else, who is not named."""
     known = Q(owned_organisations=organisation) | Q(projects__organisation=organisation)
-    user = User.objects.filter(known, pk=user_id).distinct().first() if user_id < 2**63 else None
-    if user is None:
+    if (user := User.objects.filter(known, pk=user_id).distinct().first()) is None:
         raise NotFound("There is no such person in this organisation.")
     return user
 

@@ -25,7 +25,6 @@ from webapp.interfaces.api import (
     studies,
 )
 from webapp.interfaces.api import decisions as decision_log
-from webapp.interfaces.api.auth import NOBODY
 from webapp.interfaces.api.health import healthz, healthz_of
 from webapp.interfaces.api.openapi import completed, id_of, tokens_of
 from webapp.interfaces.api.parsing import Json, StrictJson, only_known_parameters
@@ -89,7 +88,6 @@ api = HeadroomApi(
     docs_decorator=require_safe,  # of openapi.json
     parser=StrictJson(),
     renderer=Json(),
-    auth=NOBODY,  # until an endpoint names the scope that opens it
 )
 problems.install(api)
 api.add_decorator(only_known_parameters)

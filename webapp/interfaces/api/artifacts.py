@@ -10,12 +10,11 @@ from django.http import FileResponse, HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.base.errors import InvalidInput, NotFound
-from webapp.base.formats import whole_in
+from webapp.base.errors import NotFound
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_RUN, WRITE, WRITE_RUN, check_goes_on, run_of, user_of
 from webapp.interfaces.api.openapi import BYTES, answers
-from webapp.interfaces.api.paging import Page, PageQuery, page
+from webapp.interfaces.api.paging import Page, PageQuery, page, place_of
 from webapp.record.artifacts import store
 from webapp.record.logs.selectors import MOST_WANTED, Kept
 
@@ -127,7 +126,7 @@ def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[
     number = query.attempt or run.attempt_number
     if (attempt := run.attempts.filter(number=number).first()) is None:
         raise NotFound(f"This run has no attempt {number}.")
-    kept, after = Kept(attempt), _after(query.cursor)
+    kept, after = Kept(attempt), place_of(query.cursor)
     lines = kept.matching(query.q, query.limit, after=after) if query.q else kept.after(after, query.limit)
     is_full = len(lines) == query.limit
     reached = lines[-1].number if is_full or (lines and not query.q) else max(after, kept.total)
@@ -139,9 +138,3 @@ def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[
         "total": kept.total,
         "left_out": {"first": gap.first, "lines": gap.lines, "bytes": gap.size} if gap else None,
     }
-
-
-def _after(cursor: str | None) -> int:
-    if (after := whole_in(cursor or "0", 15)) is None:
-        raise InvalidInput("cursor", "cursor is not one that a page gave out.")
-    return after

@@ -281,13 +281,8 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> HttpResponse
 )
 def get_fit(request: HttpRequest, fit_id: int) -> HttpResponse:
     """Its parameters never change; `superseded`, and the intervals of its forecast, may."""
-    in_range = fit_id < 2**63
     project = project_of(request)
-    fit = (
-        Fit.objects.filter(pk=fit_id, run__project=project, run__deleted_at=None).first()
-        if in_range
-        else None
-    )
+    fit = Fit.objects.filter(pk=fit_id, run__project=project, run__deleted_at=None).first()
     if fit is None:
         raise NotFound(f"There is no fit {fit_id}.")
     record = record_of(project)

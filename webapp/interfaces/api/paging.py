@@ -21,6 +21,7 @@ from ninja import Field, Schema
 
 from webapp.base.disk import code_version
 from webapp.base.errors import InvalidInput
+from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint
@@ -29,6 +30,7 @@ from webapp.science.predictions.models import Outcome, Pending, Prediction, Revi
 
 Item = TypeVar("Item")
 Payload = dict[str, Any]
+NO_CURSOR = "cursor is not one that a page gave out."
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
 CURVE_COLUMNS = ("compute", "value", "stderr", "step", "attempt", "device_hours", "flops", "tokens", "reward")
@@ -88,7 +90,7 @@ def rows_after(
         try:
             rows = rows.filter(_after(order, _decode(cursor, len(order))))
         except (ValueError, TypeError, FieldError, OverflowError) as error:
-            raise InvalidInput("cursor", "cursor is not one that a page gave out.") from error
+            raise InvalidInput("cursor", NO_CURSOR) from error
     return rows[:limit]
 
 
@@ -107,6 +109,13 @@ def page_since(rows: QuerySet[Any], query: PageQuery, *, order: Sequence[str], s
         raise
     last = _encode(shown[-1], order) if shown else query.cursor or since or None
     return {"items": shown, "next": following, "since": last}
+
+
+def place_of(cursor: str | None) -> int:
+    """A cursor that is a number, of lists that are no query: how many were given. Raises InvalidInput (cursor)."""
+    if (place := whole_in(cursor or "0", 15)) is None:
+        raise InvalidInput("cursor", NO_CURSOR)
+    return place
 
 
 def _after(order: Sequence[str], values: Sequence[Any]) -> Q:

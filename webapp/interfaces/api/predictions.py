@@ -1,5 +1,6 @@
 """/api/v1/predictions: claims made before the data, their reviews, comments and outcomes, and the calibration."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -88,11 +89,11 @@ def freeze_prediction(
     question = Question(**body.question.model_dump()) if body.question else Question()
     claim = Claim(
         body.statement, body.target, replace(question, level=body.level), body.value, body.lo, body.hi,
-        body.probability, _rival(request, body.rival),
+        body.probability, _named("rival", run_of, request, body.rival),
     )  # fmt: skip
     made = services.freeze(
         claim, run=run_of(request, body.run), user=person_of(request), reasons=body.reasons,
-        replaces=_replaced(request, body.replaces), key=idempotency_key,
+        replaces=_named("replaces", _prediction, request, body.replaces), key=idempotency_key,
     )  # fmt: skip
     return Status(201 if made.created else 200, prediction_detail(_prediction(request, made.prediction.pk)))
 
@@ -213,8 +214,7 @@ def add_comment(request: HttpRequest, prediction_id: str, body: Body[CommentBody
     prediction = _prediction(request, prediction_id)
     parent = None
     if body.parent is not None:
-        in_range = 0 < body.parent < 2**63
-        parent = Comment.objects.filter(pk=body.parent, prediction=prediction).first() if in_range else None
+        parent = Comment.objects.filter(pk=body.parent, prediction=prediction).first()
         if parent is None:
             raise InvalidInput("parent", f"parent: there is no comment {body.parent} on this prediction.")
     made = services.comment(
@@ -249,19 +249,11 @@ def _author(request: HttpRequest, name: str) -> User | None:
     return found
 
 
-def _rival(request: HttpRequest, run_id: str | None) -> Any:
-    if run_id is None:
+def _named(field: str, find: Callable[[HttpRequest, str], Any], request: HttpRequest, key: str | None) -> Any:
+    """What a field of the body names, if it names anything. Raises InvalidInput (field) where that is not there."""
+    if key is None:
         return None
     try:
-        return run_of(request, run_id)
+        return find(request, key)
     except NotFound as error:
-        raise InvalidInput("rival", f"rival: {error.message}") from error
-
-
-def _replaced(request: HttpRequest, prediction_id: str | None) -> Prediction | None:
-    if prediction_id is None:
-        return None
-    try:
-        return _prediction(request, prediction_id)
-    except NotFound as error:
-        raise InvalidInput("replaces", f"replaces: {error.message}") from error
+        raise InvalidInput(field, f"{field}: {error.message}") from error

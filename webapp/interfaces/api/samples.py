@@ -8,12 +8,11 @@ from pydantic import Field
 
 from training.samples import FLAGS, MOST_STEP, Wanted
 from webapp.base.errors import InvalidInput
-from webapp.base.formats import whole_in
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_WHOLE, WRITE_RUN, check_attempt, check_goes_on, run_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import JSONL, answers
-from webapp.interfaces.api.paging import Page, PageQuery, page
+from webapp.interfaces.api.paging import Page, PageQuery, page, place_of
 from webapp.interfaces.exports.forms import download, jsonl_pieces
 from webapp.record.samples import selectors, store
 from webapp.record.samples.models import SampleFile
@@ -146,7 +145,7 @@ def get_samples(
 ) -> dict[str, Any]:
     """Prompt by prompt. 404 also says where the responses were removed."""
     file = selectors.find(run_of(request, run_id), kind, _step(step))
-    first = _place(query.cursor)
+    first = place_of(query.cursor)
     rows, total = selectors.rows_of(file, query.wanted(), first=first, most=query.limit)
     after = first + len(rows)
     return {"items": rows, "next": str(after) if after < total and rows else None, "total": total}
@@ -178,9 +177,3 @@ def _step(step: int) -> int:
     if not 0 <= step <= MOST_STEP:
         raise InvalidInput("step", f"step must be from 0 to {MOST_STEP}.")
     return step
-
-
-def _place(cursor: str | None) -> int:
-    if (place := whole_in(cursor or "0")) is None:
-        raise InvalidInput("cursor", "cursor is not one that a page gave out.")
-    return place
