@@ -12,8 +12,8 @@ class AlertsConfig(AppConfig):
         noticed.connect(on_noticed)
 
 
-def on_noticed(**told: Any) -> None:
+def on_noticed(user: Any, project: Any, kind: str, text: str, url: str, **_: Any) -> None:
     """Imported here: with it comes numpy, which not every process needs."""
     from webapp.reporting.alerts import firing
 
-    firing.on_noticed(**told)
+    firing.notify(user, project=project, kind=kind, text=text, url=url)

@@ -21,6 +21,7 @@ from scaling.course import Course, normal_quantile
 from webapp.base.errors import InvalidInput
 from webapp.record.alarm_rules import rules_by_name
 from webapp.record.runs.selectors import is_pass_rate
+from webapp.reporting.alarms.judge import episodes_of
 from webapp.science.curves.models import Fit
 
 STATES = ("started", "succeeded", "failed", "cancelled", "lost")
@@ -36,11 +37,9 @@ InARow = Annotated[int, Field(ge=1, le=100)]
 
 
 class _Condition(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=False)
+    """`words` says it in words that follow "when"."""
 
-    def words(self) -> str:
-        """The condition in words that follow "when"."""
-        raise NotImplementedError
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=False)
 
 
 class StateCondition(_Condition):
@@ -254,12 +253,12 @@ def departures(
         Departure(
             first - in_a_row + 1,
             first,
-            last,
+            stop - 1,
             bool(sides[first] < 0),
             float(expected[first]),
             float(known_to[first]),
         )
-        for first, last in _stretches(sides)
+        for first, stop in _stretches(sides)
     ]
 
 
@@ -284,11 +283,5 @@ def _deviation(
 
 
 def _stretches(sides: np.ndarray) -> list[tuple[int, int]]:
-    """(first, last) index of each unbroken stretch on one side."""
-    found: list[tuple[int, int]] = []
-    for index in np.flatnonzero(sides):
-        if found and found[-1][1] == index - 1 and sides[index] == sides[index - 1]:
-            found[-1] = (found[-1][0], int(index))
-        else:
-            found.append((int(index), int(index)))
-    return found
+    """[start, stop) of each unbroken stretch on one side, in their order."""
+    return sorted(episodes_of(sides < 0, 1) + episodes_of(sides > 0, 1))

@@ -2,7 +2,7 @@
 of each. Firing, and the dry run of a form, both ask here, so that they cannot differ.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -16,7 +16,8 @@ from webapp.record.alarm_rules import rules_by_name
 from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import ENDED
-from webapp.reporting.alarms import judge as alarm_words
+from webapp.reporting.alarms import judge
+from webapp.reporting.alarms.judge import episodes_of
 from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alerts import conditions
 from webapp.reporting.alerts.conditions import (
@@ -101,40 +102,23 @@ class RunData:
 
 def events_of(condition: Condition, data: RunData) -> list[Event]:
     """Everything in the run that the condition means, oldest first."""
-    found = _KINDS[type(condition)](condition, data) if type(condition) in _KINDS else []
+    found = _KINDS[type(condition)](condition, data) if type(condition) in _KINDS else ()
     return sorted(found, key=lambda event: event.at)
 
 
-def streaks(flags: Sequence[bool] | np.ndarray, length: int) -> list[tuple[int, int, int]]:
-    """(first, counted, last) of each unbroken stretch of at least `length`: indices, `counted` is its length-th."""
-    found, start = [], None
-    for index, flag in enumerate([*flags, False]):
-        if flag and start is None:
-            start = index
-        elif not flag and start is not None:
-            if index - start >= length:
-                found.append((start, start + length - 1, index - 1))
-            start = None
-    return found
-
-
-def _state(condition: StateCondition, data: RunData) -> list[Event]:
+def _state(condition: StateCondition, data: RunData) -> Iterator[Event]:
     """A state of an attempt with its time: a run that is resumed can fail twice."""
-    found = []
     for attempt in data.attempts:
         of = "" if attempt.number == 1 else f" (attempt {attempt.number})"
         if "started" in condition.states and attempt.started_at is not None:
-            found.append(Event(f"{attempt.number}:started", attempt.started_at, f"has started{of}"))
+            yield Event(f"{attempt.number}:started", attempt.started_at, f"has started{of}")
         if attempt.state in condition.states and attempt.state in ENDED and attempt.ended_at is not None:
             stamp = attempt.ended_at.isoformat(timespec="microseconds")
             reason = f": {attempt.message.splitlines()[0]}" if attempt.message.strip() else ""
             said = {State.CANCELLED: "was cancelled", State.LOST: "was lost"}.get(
                 State(attempt.state), f"has {attempt.state}"
             )
-            found.append(
-                Event(f"{attempt.number}:{attempt.state}:{stamp}", attempt.ended_at, f"{said}{of}{reason}")
-            )
-    return found
+            yield Event(f"{attempt.number}:{attempt.state}:{stamp}", attempt.ended_at, f"{said}{of}{reason}")
 
 
 COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
@@ -145,36 +129,28 @@ COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 }
 
 
-def _metric(condition: MetricCondition, data: RunData) -> list[Event]:
+def _metric(condition: MetricCondition, data: RunData) -> Iterator[Event]:
     points = data.points(condition.metric)
     values = np.array([point.value for point in points], float)
-    found = []
-    for first, counted, last in streaks(
-        COMPARE[condition.comparison](values, condition.threshold), condition.in_a_row
-    ):
-        point = points[counted]
+    beyond = COMPARE[condition.comparison](values, condition.threshold)
+    for first, stop in episodes_of(beyond, condition.in_a_row):
+        point = points[first + condition.in_a_row - 1]
         says = (
-            f"{condition.metric} is {alarm_words.number(condition.metric, point.value)} at step {point.step:,}: "
+            f"{condition.metric} is {judge.number(condition.metric, point.value)} at step {point.step:,}: "
             f"{COMPARISONS[condition.comparison]} {condition.threshold:g}"
         )
         if condition.in_a_row > 1:
             says += f", {condition.in_a_row} times in a row"
-        span = (float(points[first].step), float(points[last].step))
-        found.append(Event(f"step:{points[first].step}", point.time, says, mark=float(point.step), span=span))
-    return found
+        span = (float(points[first].step), float(points[stop - 1].step))
+        yield Event(f"step:{points[first].step}", point.time, says, mark=float(point.step), span=span)
 
 
-def _alarm(condition: AlarmCondition, data: RunData) -> list[Event]:
+def _alarm(condition: AlarmCondition, data: RunData) -> Iterator[Event]:
     """The newest episode of each alarm: earlier ones were newest when they were raised."""
-    found = []
     for alarm in data.alarms:
-        if condition.rule not in ("", alarm.rule) or (
-            condition.level == "critical" and alarm.level != "critical"
-        ):
-            continue
-        says = f"{alarm.level} alarm: {alarm_words.message(alarm, rules_by_name()[alarm.rule])}"
-        found.append(
-            Event(
+        if condition.rule in ("", alarm.rule) and condition.level in ("warning", alarm.level):
+            says = f"{alarm.level} alarm: {judge.message(alarm, rules_by_name()[alarm.rule])}"
+            yield Event(
                 f"{alarm.rule}:{alarm.first_step}",
                 alarm.raised_at,
                 says,
@@ -182,33 +158,23 @@ def _alarm(condition: AlarmCondition, data: RunData) -> list[Event]:
                 mark=float(alarm.last_step),
                 span=(float(alarm.first_step), float(alarm.last_step)),
                 critical=alarm.level == "critical",
-            )  # fmt: skip
-        )
-    return found
-
-
-def _fit(condition: FitCondition, data: RunData) -> list[Event]:
-    if condition.event == "left_band":
-        return _left_band(condition, data)
-    fits = data.fits
-    if condition.event == "stored":
-        return [_stored(*one) for one in zip(fits, data.forecasts, strict=True)]
-    found = []
-    for first, counted, last in streaks(
-        [_holds(condition, one) for one in data.forecasts], condition.in_a_row
-    ):
-        fit = fits[counted]
-        span = (float(fits[first].pk), float(fits[last].pk))
-        found.append(
-            Event(
-                f"fit:{fits[first].pk}",
-                fit.created_at,
-                _said_of_ceiling(condition, fit, data.forecasts[counted]),
-                mark=float(fit.pk),
-                span=span,
             )
-        )
-    return found
+
+
+def _fit(condition: FitCondition, data: RunData) -> Iterator[Event]:
+    fits = data.fits
+    if condition.event == "left_band":
+        yield from _left_band(condition, data)
+    elif condition.event == "stored":
+        yield from map(_stored, fits, data.forecasts)
+    else:
+        holds = np.array([_holds(condition, one) for one in data.forecasts], bool)
+        for first, stop in episodes_of(holds, condition.in_a_row):
+            counted = first + condition.in_a_row - 1
+            fit = fits[counted]
+            says = _said_of_ceiling(condition, fit, data.forecasts[counted])
+            span = (float(fits[first].pk), float(fits[stop - 1].pk))
+            yield Event(f"fit:{fits[first].pk}", fit.created_at, says, mark=float(fit.pk), span=span)
 
 
 def _stored(fit: Fit, forecast: Course | None) -> Event:
@@ -248,36 +214,30 @@ def _said_of_ceiling(condition: FitCondition, fit: Fit, forecast: Course | None)
     return f"the forecast ceiling is {ceiling}, {side} {condition.value:g}, {at}"
 
 
-def _left_band(condition: FitCondition, data: RunData) -> list[Event]:
+def _left_band(condition: FitCondition, data: RunData) -> Iterator[Event]:
     points = sorted(
         (p for p in data.points(DEFAULT_METRIC) if p.device_hours), key=lambda p: p.device_hours or 0.0
     )
-    known = [conditions.known_from(*one) for one in zip(data.fits, data.forecasts, strict=True)]
+    known = [one for one in map(conditions.known_from, data.fits, data.forecasts) if one is not None]
     x = np.array([point.device_hours for point in points], float)
     y = np.array([point.value for point in points], float)
     stderr = np.array([point.stderr or 0.0 for point in points], float)
-    found = []
-    for left in conditions.departures(
-        x, y, stderr, [one for one in known if one is not None], condition.in_a_row
-    ):
-        point = points[left.counted]
+    for left in conditions.departures(x, y, stderr, known, condition.in_a_row):
+        point, side = points[left.counted], "below" if left.below else "above"
         says = (
             f"the actual left the band {'downwards' if left.below else 'upwards'}: pass rate {words.rate(point.value)} "
             f"at {words.amount(point.device_hours)} device-hours, the forecast from {words.amount(left.known_to)} said "
             f"{words.rate(left.expected)}"
         )
         span = (float(x[left.first]), float(x[left.last]))
-        found.append(
-            Event(
-                f"{'below' if left.below else 'above'}:{x[left.first]:.9g}",
-                point.time,
-                says,
-                topic="below" if left.below else "above",
-                mark=float(x[left.counted]),
-                span=span,
-            )  # fmt: skip
+        yield Event(
+            f"{side}:{x[left.first]:.9g}",
+            point.time,
+            says,
+            topic=side,
+            mark=float(x[left.counted]),
+            span=span,
         )
-    return found
 
 
 # The stored records, not the summary: it says how much is spent, not when the share was passed.
@@ -286,33 +246,29 @@ SELECT min("time") FROM runs_record WHERE run_id = %s AND (compute ->> 'device_h
 """
 
 
-def _budget(condition: BudgetCondition, data: RunData) -> list[Event]:
+def _budget(condition: BudgetCondition, data: RunData) -> Iterator[Event]:
     budget, used = data.run.budget_hours, data.used_hours
     if not budget or used is None or used < condition.percent / 100 * budget:
-        return []
+        return
     with connection.cursor() as cursor:
         cursor.execute(_PASSED, [data.run.pk, condition.percent / 100 * budget])
         (at,) = cursor.fetchone()
-    if at is None:
-        return []
-    spent = f"{words.amount(used)} of {words.amount(budget)} device-hours"
-    says = f"{condition.percent:g} % of its budget is spent: {spent}"
-    return [Event(f"{condition.percent:g} of {budget:g}", at, says)]
+    if at is not None:
+        spent = f"{words.amount(used)} of {words.amount(budget)} device-hours"
+        says = f"{condition.percent:g} % of its budget is spent: {spent}"
+        yield Event(f"{condition.percent:g} of {budget:g}", at, says)
 
 
-def _outcome(condition: OutcomeCondition, data: RunData) -> list[Event]:
+def _outcome(condition: OutcomeCondition, data: RunData) -> Iterator[Event]:
     """A claim that a rival is passed has no interval: it is neither inside nor outside."""
-    found = []
     for outcome in data.outcomes:
-        if condition.scored != "any" and outcome.inside is not (condition.scored == "inside"):
-            continue
-        said = outcome_sentence(outcome).removeprefix("Your prediction was scored: ")
-        says = f"a prediction of {outcome.prediction.author.get_username()} was scored: {said}"
-        found.append(Event(f"prediction:{outcome.prediction_id}", outcome.created_at, says))
-    return found
+        if condition.scored == "any" or outcome.inside is (condition.scored == "inside"):
+            said = outcome_sentence(outcome).removeprefix("Your prediction was scored: ")
+            says = f"a prediction of {outcome.prediction.author.get_username()} was scored: {said}"
+            yield Event(f"prediction:{outcome.prediction_id}", outcome.created_at, says)
 
 
-_KINDS: dict[type, Callable[[Any, RunData], list[Event]]] = {
+_KINDS: dict[type, Callable[[Any, RunData], Iterable[Event]]] = {
     StateCondition: _state,
     MetricCondition: _metric,
     AlarmCondition: _alarm,

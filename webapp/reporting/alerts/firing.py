@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
@@ -64,13 +63,8 @@ def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> N
     return notice
 
 
-def on_noticed(user: User, project: Project, kind: str, text: str, url: str, **_: Any) -> None:
-    """Receives what other parts tell."""
-    notify(user, project=project, kind=kind, text=text, url=url)
-
-
-def post_firing(firing: Firing) -> int:
-    """Notices of a firing: to the rule's owner, or of a project's rule to every member; returns how many."""
+def post_firing(firing: Firing) -> None:
+    """Notices of a firing: to the rule's owner, or of a project's rule to every member."""
     if firing.owner_id is not None:
         people = [firing.owner_id]
     else:
@@ -81,7 +75,7 @@ def post_firing(firing: Firing) -> int:
         Notice(user_id=person, project_id=firing.project_id, kind="alert", text=firing.text, url=firing.url)
         for person in people
     ]
-    return len(Notice.objects.bulk_create(rows))
+    Notice.objects.bulk_create(rows)
 
 
 def mark_read(user: User, *, notice_id: int | None = None, up_to: int | None = None) -> int:
@@ -94,7 +88,7 @@ def mark_read(user: User, *, notice_id: int | None = None, up_to: int | None = N
     return unread.update(read_at=timezone.now())
 
 
-def changed_runs(limit: int = MAX_RUNS) -> list[Run]:
+def changed_runs() -> list[Run]:
     """Runs that changed since the rules looked at them, those first that wait longest. One query.
 
     What was imported happened elsewhere, before: it is no news, whenever it arrives.
@@ -106,13 +100,13 @@ def changed_runs(limit: int = MAX_RUNS) -> list[Run]:
         .select_related("alert_watch", "created_by")
         .defer("config")
     )
-    return list(rows.order_by(F("alert_watch__checked_at").asc(nulls_first=True), "pk")[:limit])
+    return list(rows.order_by(F("alert_watch__checked_at").asc(nulls_first=True), "pk")[:MAX_RUNS])
 
 
-def check_changed(*, limit: int = MAX_RUNS, seconds: float = 2.0) -> int:
+def check_changed(*, seconds: float = 2.0) -> int:
     """Look at changed runs, until none is left or the time is over; returns how many were looked at."""
     until = time.monotonic() + seconds
-    runs = changed_runs(limit)
+    runs = changed_runs()
     rows = (
         Fit.objects.filter(run__in=[run.pk for run in runs])
         .order_by()
@@ -132,41 +126,39 @@ def check_changed(*, limit: int = MAX_RUNS, seconds: float = 2.0) -> int:
     return looked
 
 
-def check_run(run: Run, rules: Sequence[AlertRule], newest_fit: int) -> list[Firing]:
+def check_run(run: Run, rules: Sequence[AlertRule], newest_fit: int) -> None:
     """Fire what is new in one run, then note that its version was looked at. One rule's trouble stops no other."""
     watch = getattr(run, "alert_watch", None)
-    data, fired, now = RunData(run), [], timezone.now()
+    data, now = RunData(run), timezone.now()
     for rule in rules:
         if rule.on == "fit" and watch is not None and watch.newest_fit == newest_fit:
             continue  # fits come with evaluations: nothing new
         try:
-            fired += check_rule(rule, data, now)
+            check_rule(rule, data, now)
         except Exception:
             log.exception("rule %s on run %s", rule.pk, run.pk)
     Watch.objects.update_or_create(
         run=run, defaults={"version": run.version, "newest_fit": newest_fit, "checked_at": now}
     )
-    return fired
 
 
-def check_rule(rule: AlertRule, data: RunData, now: datetime) -> list[Firing]:
+def check_rule(rule: AlertRule, data: RunData, now: datetime) -> None:
     """Fire the rule's events in the run that happened since the rule was made."""
-    since = max(rule.since, now - MAX_AGE)
-    events = events_of(conditions.read(rule.on, rule.condition), data)
-    fired = [fire(rule, data.run, event) for event in events if event.at >= since]
-    return [firing for firing in fired if firing is not None]
+    for event in events_of(conditions.read(rule.on, rule.condition), data):
+        if event.at >= max(rule.since, now - MAX_AGE):
+            fire(rule, data.run, event)
 
 
 @transaction.atomic
-def fire(rule: AlertRule, run: Run, event: Event) -> Firing | None:
-    """Store the firing with its notices and deliveries; None where this episode has fired before."""
+def fire(rule: AlertRule, run: Run, event: Event) -> None:
+    """Store the firing with its notices and deliveries, unless this episode has fired before."""
     take_turns("alerts", f"{rule.pk} {run.pk}")
     earlier = Firing.objects.filter(rule=rule, run=run)
     same = Q(episode=event.episode)
     if event.span is not None:
         same |= Q(topic=event.topic, mark__range=event.span)
     if earlier.filter(same).exists():
-        return None
+        return
     cooling = event.at - timedelta(minutes=rule.cooldown_minutes)
     muted = rule.cooldown_minutes > 0 and earlier.filter(muted=False, happened_at__gt=cooling).exists()
     firing = Firing.objects.create(
@@ -179,7 +171,6 @@ def fire(rule: AlertRule, run: Run, event: Event) -> Firing | None:
         if rule.to_page:
             post_firing(firing)
         delivery.enqueue(firing, rule.channels.all())
-    return firing
 
 
 def live_rules(project: Project | int) -> QuerySet[AlertRule]:

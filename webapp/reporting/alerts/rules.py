@@ -207,44 +207,22 @@ def _taken(name: str) -> Conflict:
     return Conflict(f"name: there is a rule “{name}” already.", field="name")
 
 
-@dataclass(frozen=True)
-class Default:
-    """A rule as every member starts with it."""
-
-    key: str
-    name: str
-    on: str
-    condition: dict[str, Any]
-    runs: str = MINE
-    critical: bool = False
-    cooldown_minutes: int = 0
-
-
-DEFAULTS = (
-    Default("run_stopped", "A run of mine failed or was lost", "state", {"states": ["failed", "lost"]}),
-    Default("run_done", "A run of mine is done", "state", {"states": ["succeeded"]}),
-    Default("alarm_critical", "A critical alarm in a run of mine", "alarm", {"level": "critical", "rule": ""}),
-    Default(
-        "ceiling_identified", "The forecast ceiling of a run of mine is known", "fit",
-        {"event": "identified", "value": None, "certain": False, "in_a_row": 2}, cooldown_minutes=60,
-    ),
-    Default(
-        "left_band", "A run of mine left the band of its forecast", "fit",
-        {"event": "left_band", "value": None, "certain": False, "in_a_row": 2}, cooldown_minutes=60,
-    ),
-    Default("budget", "80 % of the budget of a run of mine is spent", "budget", {"percent": 80.0}),
-    Default("review_asked", "A prediction awaits my review", "prediction", {"event": "review_asked"}, runs=""),
-    Default(
-        "prediction_reviewed", "A prediction of mine was reviewed", "prediction", {"event": "prediction_reviewed"},
-        runs="",
-    ),
-    Default(
-        "prediction_scored", "A prediction of mine was scored", "prediction", {"event": "prediction_scored"}, runs=""
-    ),
-    Default(
-        "prediction_comment", "A comment where I take part", "prediction", {"event": "prediction_comment"}, runs=""
-    ),
-    Default("mention", "Somebody mentioned me", "prediction", {"event": "mention"}, runs=""),
+# Key, name, kind, condition and cooldown of the rules as every member starts with them. Those on predictions are about
+# the person, the others about runs that the person launched.
+DEFAULTS: tuple[tuple[str, str, str, dict[str, Any], int], ...] = (
+    ("run_stopped", "A run of mine failed or was lost", "state", {"states": ["failed", "lost"]}, 0),
+    ("run_done", "A run of mine is done", "state", {"states": ["succeeded"]}, 0),
+    ("alarm_critical", "A critical alarm in a run of mine", "alarm", {"level": "critical", "rule": ""}, 0),
+    ("ceiling_identified", "The forecast ceiling of a run of mine is known", "fit",
+     {"event": "identified", "value": None, "certain": False, "in_a_row": 2}, 60),
+    ("left_band", "A run of mine left the band of its forecast", "fit",
+     {"event": "left_band", "value": None, "certain": False, "in_a_row": 2}, 60),
+    ("budget", "80 % of the budget of a run of mine is spent", "budget", {"percent": 80.0}, 0),
+    ("review_asked", "A prediction awaits my review", "prediction", {"event": "review_asked"}, 0),
+    ("prediction_reviewed", "A prediction of mine was reviewed", "prediction", {"event": "prediction_reviewed"}, 0),
+    ("prediction_scored", "A prediction of mine was scored", "prediction", {"event": "prediction_scored"}, 0),
+    ("prediction_comment", "A comment where I take part", "prediction", {"event": "prediction_comment"}, 0),
+    ("mention", "Somebody mentioned me", "prediction", {"event": "mention"}, 0),
 )  # fmt: skip
 
 
@@ -254,10 +232,10 @@ def ensure_defaults(user: User, project: Project) -> None:
     AlertRule.objects.bulk_create(
         [
             AlertRule(
-                project=project, owner=user, default_key=one.key, name=one.name, on=one.on, condition=one.condition,
-                runs=one.runs, critical=one.critical, cooldown_minutes=one.cooldown_minutes, since=now,
+                project=project, owner=user, default_key=key, name=name, on=on, condition=condition,
+                runs="" if on == AlertRule.On.PREDICTION else MINE, cooldown_minutes=cooldown, since=now,
             )
-            for one in DEFAULTS
+            for key, name, on, condition, cooldown in DEFAULTS
         ],
         ignore_conflicts=True,
     )  # fmt: skip
@@ -265,7 +243,7 @@ def ensure_defaults(user: User, project: Project) -> None:
 
 def ensure_for_everybody(limit: int = 200) -> int:
     """Members, and owners of organisations, who lack their rules get them; returns how many people were looked at."""
-    last = DEFAULTS[-1].key
+    last = DEFAULTS[-1][0]
     have = AlertRule.objects.filter(project=OuterRef("project"), owner=OuterRef("user"), default_key=last)
     members = Membership.objects.filter(~Exists(have), user__is_active=True).select_related("user", "project")
     missing = [(row.user, row.project) for row in members[:limit]]

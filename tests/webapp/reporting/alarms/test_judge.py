@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from webapp.record.alarm_rules import DEFAULTS, Comparison, Level, Rule
 from webapp.record.runs.sampling import MAX_POINTS
@@ -109,6 +111,17 @@ def test_episodes_are_stretches():
 
     assert episodes_of(beyond, 1) == [(0, 2), (3, 6), (7, 8)]
     assert episodes_of(beyond, 3) == [(3, 6)]
+
+
+@given(st.lists(st.booleans(), max_size=60), st.integers(1, 5))
+def test_episodes_are_the_maximal_stretches(flags, length):
+    text = "".join("1" if flag else "0" for flag in flags)
+    found = episodes_of(np.array(flags, bool), length)
+
+    assert len(found) == sum(len(part) >= length for part in text.split("0") if part)
+    for first, stop in found:
+        assert all(flags[first:stop]) and stop - first >= length
+        assert (first == 0 or not flags[first - 1]) and (stop == len(flags) or not flags[stop])
 
 
 def healthy(steps=600, seed=0):

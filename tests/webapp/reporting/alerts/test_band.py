@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import scaling
 from scaling import curve
 from tests.deep import IS_DEEP
 from webapp.reporting.alerts.conditions import ALPHA, Known, departures
-from webapp.reporting.alerts.events import streaks
 from webapp.science.curves.fitting import forecast_of, read
 
 NOISE = 0.01
@@ -88,14 +85,3 @@ def test_runs_that_follow_their_curve_leave_it_no_more_often_than_promised():
         fits = [fit_of(x[:n], y[:n]) for n in (12, 20, 35)]
         fired += bool(departures(x, y, np.zeros(len(x)), fits, 2))
     assert fired <= runs * ALPHA + 2 * np.sqrt(runs * ALPHA * (1 - ALPHA))
-
-
-@given(st.lists(st.booleans(), max_size=60), st.integers(1, 5))
-def test_streaks_are_the_maximal_ones(flags, length):
-    text = "".join("1" if flag else "0" for flag in flags)
-    found = streaks(flags, length)
-
-    assert len(found) == sum(len(part) >= length for part in text.split("0") if part)
-    for first, counted, last in found:
-        assert all(flags[first : last + 1]) and counted == first + length - 1 <= last
-        assert (first == 0 or not flags[first - 1]) and (last == len(flags) - 1 or not flags[last + 1])
