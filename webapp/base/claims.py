@@ -49,6 +49,16 @@ def take_turns(what: str, key: str = "") -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))", [what, key])
 
 
+@contextmanager
+def unless_there(error: Exception) -> Iterator[None]:
+    """Part of a transaction, all of it or nothing. Raises `error` where what it stores must be once, and is there."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError:
+        raise error from None
+
+
 HEADER = "Idempotency-Key"
 MAX_KEY = 200
 T = TypeVar("T")

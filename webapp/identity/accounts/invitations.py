@@ -16,9 +16,10 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.mail import send_mail
 from django.core.validators import validate_email
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
+from webapp.base.claims import unless_there
 from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
 from webapp.identity.accounts.models import Invitation, Membership, Project, Role, User
 from webapp.identity.accounts.permissions import role_in
@@ -128,20 +129,17 @@ def accept_as_new(token: str, *, username: str, password: str) -> User:
     user = User(username=_checked_username(username), email=invitation.email)
     _check_password(password, user)
     user.set_password(password)
-    try:
-        with transaction.atomic():
-            user.save()
-            record(
-                "account.made",
-                actor=user,
-                project=invitation.project,
-                kind="account",
-                key=user.pk,
-                name=user.username,
-            )
-            _join(invitation, user)
-    except IntegrityError:
-        raise _taken(user.username) from None
+    with unless_there(_taken(user.username)):
+        user.save()
+        record(
+            "account.made",
+            actor=user,
+            project=invitation.project,
+            kind="account",
+            key=user.pk,
+            name=user.username,
+        )
+        _join(invitation, user)
     return user
 
 

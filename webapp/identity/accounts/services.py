@@ -11,10 +11,11 @@ import secrets
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from webapp.base.claims import unless_there
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.accounts.models import (
     ApiToken,
@@ -63,14 +64,11 @@ def create_project(*, slug: str, name: str, organisation: Organisation | None = 
 
     Raises Conflict where the slug is taken.
     """
-    try:
-        with transaction.atomic():
-            project = Project.objects.create(
-                slug=slug, name=name, organisation=organisation or default_organisation()
-            )
-            project_created.send(Project, project=project)
-    except IntegrityError as error:
-        raise Conflict(f"There is already a project {slug}.", field="slug") from error
+    with unless_there(Conflict(f"There is already a project {slug}.", field="slug")):
+        project = Project.objects.create(
+            slug=slug, name=name, organisation=organisation or default_organisation()
+        )
+        project_created.send(Project, project=project)
     return project
 
 
@@ -163,20 +161,20 @@ def revoke_token(token: ApiToken, *, user: User | None = None) -> None:
 
 
 @transaction.atomic
-def change_role(project: Project, user: User, role: str, *, actor: User) -> None:
-    """Give a member another role; the same again changes nothing.
+def change_role(project: Project, user: User, role: str, *, actor: User | None) -> bool:
+    """Give a member another role; False where it is the same, and nothing changes. `actor` None: the operator.
 
     Raises InvalidInput (role), NotFound where the user is no member, Conflict for the last admin.
     """
     membership = _locked(project, user)
     wanted = checked_role(role)
     if membership.role == wanted:
-        return
+        return False
     if wanted != Role.ADMIN:
         _refuse_last_admin(membership)
-    before = membership.role
     set_role(project, user, wanted)
-    _record_member("member.role_changed", project, user, actor, role=[before, wanted.value])
+    _record_member("member.role_changed", project, user, actor, role=[membership.role, wanted.value])
+    return True
 
 
 @transaction.atomic
@@ -200,17 +198,10 @@ def put_member(project: Project, user: User, role: str) -> bool:
     """
     wanted = checked_role(role)
     lock(project)
-    membership = Membership.objects.filter(project=project, user=user).select_related("user").first()
-    if membership is None:
-        set_role(project, user, wanted)
-        _record_member("member.added", project, user, None, role=wanted.value)
-        return True
-    if membership.role == wanted:
-        return False
-    if wanted != Role.ADMIN:
-        _refuse_last_admin(membership)
+    if Membership.objects.filter(project=project, user=user).exists():
+        return change_role(project, user, role, actor=None)
     set_role(project, user, wanted)
-    _record_member("member.role_changed", project, user, None, role=[membership.role, wanted.value])
+    _record_member("member.added", project, user, None, role=wanted.value)
     return True
 
 
@@ -253,24 +244,22 @@ def found_organisation(*, slug: str, name: str, owner: User) -> Organisation:
     Raises InvalidInput (slug, name), Conflict (slug) where it is taken.
     """
     slug, name = checked_slug(slug), checked_name(name)
-    try:
-        with transaction.atomic():
-            organisation = Organisation.objects.create(slug=slug, name=name)
-    except IntegrityError:
-        raise Conflict(f"There is an organisation {slug} already.", field="slug") from None
+    with unless_there(Conflict(f"There is an organisation {slug} already.", field="slug")):
+        organisation = Organisation.objects.create(slug=slug, name=name)
     organisation.owners.add(owner)
     _record_organisation("organisation.created", organisation, None, slug, name, owner=owner.username)
     return organisation
 
 
 @transaction.atomic
-def found_project(organisation: Organisation, *, slug: str, name: str, actor: User) -> Project:
-    """A new project of the organisation, with the shipped recipes; who makes it is its first admin.
+def found_project(organisation: Organisation, *, slug: str, name: str, actor: User | None) -> Project:
+    """A new project of the organisation, with the shipped recipes; who makes it is its first admin. None: the operator.
 
     Raises InvalidInput (slug, name), Conflict (slug) where it is taken.
     """
     project = create_project(slug=checked_slug(slug), name=checked_name(name), organisation=organisation)
-    set_role(project, actor, Role.ADMIN)
+    if actor is not None:
+        set_role(project, actor, Role.ADMIN)
     record(
         "project.created", actor=actor, project=project, kind="project", key=project.slug, name=project.name
     )

@@ -21,17 +21,18 @@ WITHOUT_TWO_FACTOR = {
     "account_reauthenticate",
     "sign-out",
     "sign-in",
-}
-WITHOUT_TWO_FACTOR |= {
     "mfa_authenticate",
     "mfa_login_webauthn",
     "alive",
     "set-password",
     "healthz",
     "healthz-of",
+    "metrics",
+    "shared",  # this and what follows: whoever has the link
+    "shared-picture",
+    "embed",
+    "shared-report",
 }
-WITHOUT_TWO_FACTOR |= {"metrics"}
-WITHOUT_TWO_FACTOR |= {"shared", "shared-picture", "embed", "shared-report"}  # whoever has the link
 
 
 class SignedInRules:

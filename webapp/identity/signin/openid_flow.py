@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 
 from webapp.base.errors import Conflict
@@ -22,8 +23,6 @@ from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import put_member
 from webapp.identity.signin.models import Identity
 from webapp.identity.signin.openid_provider import (
-    Configuration,
-    Expected,
     NotAccepted,
     Provider,
     ProviderFailed,
@@ -33,6 +32,7 @@ from webapp.identity.signin.openid_provider import (
     keys,
     provider,
 )
+from webapp.identity.signin.openid_settings import Configuration
 
 ASKED = "oidc_asked"
 ASKED_FOR_S = 600
@@ -56,7 +56,15 @@ class SignInRequest:
 def ask(request: HttpRequest, it: Configuration, *, next_url: str, links: int | None) -> str:
     """The provider's address to lead the browser to. Raises ProviderFailed."""
     found = provider(it.issuer)
-    state, asked = secrets.token_urlsafe(32), _new_question(it, next_url, links)
+    state = secrets.token_urlsafe(32)
+    asked = SignInRequest(
+        issuer=it.issuer,
+        nonce=secrets.token_urlsafe(32),
+        verifier=secrets.token_urlsafe(48),
+        next=next_url,
+        links=links,
+        since=timezone.now().timestamp(),
+    )
     waiting = {**request.session.get(ASKED, {}), state: asdict(asked)}
     request.session[ASKED] = dict(list(waiting.items())[-MOST_ASKED:])
     challenge = base64.urlsafe_b64encode(hashlib.sha256(asked.verifier.encode()).digest()).rstrip(b"=")
@@ -74,21 +82,8 @@ def ask(request: HttpRequest, it: Configuration, *, next_url: str, links: int | 
     return found.authorization_endpoint + joint + urlencode(query)
 
 
-def _new_question(it: Configuration, next_url: str, links: int | None) -> SignInRequest:
-    return SignInRequest(
-        issuer=it.issuer,
-        nonce=secrets.token_urlsafe(32),
-        verifier=secrets.token_urlsafe(48),
-        next=next_url,
-        links=links,
-        since=timezone.now().timestamp(),
-    )
-
-
 def redirect_uri(request: HttpRequest) -> str:
     """Where the provider sends people back to."""
-    from django.urls import reverse
-
     return request.build_absolute_uri(reverse("openid-callback"))
 
 
@@ -150,7 +145,7 @@ def _claims(found: Provider, it: Configuration, token: Any, asked: SignInRequest
     if not isinstance(token, str):
         raise NotAccepted("The provider's answer holds no token.")
     kid = header_of(token).get("kid")
-    return checked(token, keys(found, kid), Expected(it.issuer, it.client_id, asked.nonce))
+    return checked(token, keys(found, kid), it, asked.nonce)
 
 
 def _with_userinfo(found: Provider, claims: dict[str, Any], access_token: Any) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.cache import cache
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from webapp.base import outbound
 from webapp.identity.accounts.models import User
+from webapp.identity.signin.openid_settings import Configuration
 
 log = logging.getLogger(__name__)
 KEPT_S = 600
@@ -43,25 +44,9 @@ SKEW_S = 60  # how far the clocks may be apart
 OLDEST_S = 600  # a token is read right after it was made
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """`settings.OIDC` (HEADROOM_OIDC_...): the provider and what its people get here."""
-
-    issuer: str
-    client_id: str
-    client_secret: str
-    name: str
-    allowed_domains: tuple[str, ...] = ()
-    default_project: str = ""
-    default_role: str = "viewer"
-
-
 def configuration() -> Configuration | None:
     """The provider in force; None where there is none."""
-    stored: dict[str, Any] = settings.OIDC
-    if not stored.get("issuer") or not stored.get("client_id"):
-        return None
-    return Configuration(**stored)
+    return settings.OIDC
 
 
 class ProviderFailed(Exception):
@@ -132,14 +117,14 @@ def keys(found: Provider, kid: str | None) -> KeySet:
         cache.set(recently, True, KEYS_AGAIN_AFTER_S)
     try:
         # Public keys for signatures only: a symmetric one in a public document is nobody's secret.
-        public = [key for key in stored["keys"] if key.get("kty") in ("RSA", "EC", "OKP") and _signs(key)]
+        public = [
+            key
+            for key in stored["keys"]
+            if key.get("kty") in ("RSA", "EC", "OKP") and key.get("use", "sig") == "sig"
+        ]
         return KeySet.import_key_set({"keys": public})
     except (KeyError, TypeError, AttributeError, ValueError, JoseError) as error:
         raise ProviderFailed("The provider's keys cannot be read.") from error
-
-
-def _signs(key: dict[str, Any]) -> bool:
-    return key.get("use", "sig") == "sig"
 
 
 def _has(stored: Any, kid: str | None) -> bool:
@@ -160,39 +145,28 @@ def fetch_json(method: str, url: str, **options: Any) -> Any:
         raise ProviderFailed(str(error)) from error
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What the token must say."""
-
-    issuer: str
-    client_id: str
-    nonce: str
-
-
 def header_of(token: str) -> dict[str, Any]:
     """The header, unchecked: it only says which key to look for. Raises NotAccepted."""
-    from joserfc import jws
-
     try:
         return dict(jws.extract_compact(token.encode()).headers())
     except (JoseError, ValueError, UnicodeError) as error:
         raise NotAccepted("The provider's token cannot be read.") from error
 
 
-def checked(token: str, keys: KeySet, expected: Expected, now: float | None = None) -> dict[str, Any]:
+def checked(token: str, keys: KeySet, it: Configuration, nonce: str) -> dict[str, Any]:
     """The claims of a token that passes every check. Raises NotAccepted."""
-    now = time.time() if now is None else now
+    now = time.time()
     try:
         claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
     except (JoseError, ValueError, TypeError, KeyError) as error:
         raise NotAccepted("The signature of the provider's token is not good.") from error
     for passed, words in (
-        (claims.get("iss") == expected.issuer, "was made by another provider"),
-        (_is_for(claims, expected.client_id), "was made for another application"),
+        (claims.get("iss") == it.issuer, "was made by another provider"),
+        (_is_for(claims, it.client_id), "was made for another application"),
         (_is_number(claims.get("exp")) and claims["exp"] > now - SKEW_S, "has expired"),
         (_is_number(claims.get("iat")) and now - OLDEST_S <= claims["iat"] <= now + SKEW_S, "is not of now"),
         (_not_before(claims, now), "is not of now"),
-        (claims.get("nonce") == expected.nonce, "answers another question"),
+        (claims.get("nonce") == nonce, "answers another question"),
         (_is_subject(claims.get("sub")), "names nobody"),
     ):
         if not passed:

@@ -4,6 +4,7 @@ A browser's own words as words for people: which browser, on which system.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from django.contrib.sessions.models import Session
@@ -60,20 +61,13 @@ def touch(request: HttpRequest) -> None:
     if seen is not None and now - datetime.fromisoformat(seen) < SEEN_EVERY:
         return
     if seen is None:  # from before sessions were noted
-        _note_late(request)
+        with suppress(IntegrityError), transaction.atomic():  # it ended, or another request of it was quicker
+            note(request, request.user)  # type: ignore[arg-type]
         return
     request.session[SEEN_KEY] = now.isoformat()
     SignedIn.objects.filter(session_id=request.session.session_key).update(
         seen_at=now, address=client_address(request)
     )
-
-
-def _note_late(request: HttpRequest) -> None:
-    try:
-        with transaction.atomic():
-            note(request, request.user)  # type: ignore[arg-type]
-    except IntegrityError:  # the session ended, or another request of it was quicker
-        pass
 
 
 def sessions_of(user: User) -> list[SignedIn]:

@@ -23,6 +23,7 @@ from webapp.identity.accounts.log import record_account
 from webapp.identity.accounts.models import Role, User
 from webapp.identity.signin import forms, sessions
 from webapp.identity.signin.middleware import KNOWN_KEY
+from webapp.identity.signin.openid_settings import Configuration
 
 Kind = Authenticator.Type
 ADDED = {Kind.TOTP: "two_factor.enabled", Kind.WEBAUTHN: "passkey.added"}
@@ -75,7 +76,8 @@ def used(request: HttpRequest, user: User, authenticator: Authenticator, **_: An
 @register()
 def openid(**_: Any) -> list[CheckMessage]:
     """The role of new people must be one; it would only be found out when the first of them signs in."""
-    role = settings.OIDC.get("default_role", Role.VIEWER)
-    if role in Role.values:
+    it: Configuration | None = settings.OIDC
+    if it is None or it.default_role in Role.values:
         return []
-    return [Error(f"HEADROOM_OIDC_DEFAULT_ROLE must be one of {', '.join(Role.values)}, not {role!r}.")]
+    known = ", ".join(Role.values)
+    return [Error(f"HEADROOM_OIDC_DEFAULT_ROLE must be one of {known}, not {it.default_role!r}.")]

@@ -65,19 +65,15 @@ def database(*, idle: bool = False) -> Iterator[str]:
     """
     home = Path(settings.HEADROOM_HOME)
     if given := environment.services_given().database_url:
-        yield from _given(given)
+        if problem := outside.database_problem(given):
+            raise CommandError(problem)
+        yield given
         return
     started = environment.services().database_url
     if not idle and started and outside.database_problem(started) is None:
         yield started
         return
     yield from _embedded(home)
-
-
-def _given(url: str) -> Iterator[str]:
-    if problem := outside.database_problem(url):
-        raise CommandError(problem)
-    yield url
 
 
 def _embedded(home: Path) -> Iterator[str]:

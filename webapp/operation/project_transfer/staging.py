@@ -25,6 +25,12 @@ REFERRED = {
 }
 
 
+def execute(sql: str, *values: Any) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+        return cursor.rowcount
+
+
 def staged(part: Part) -> str:
     return f"staged_{part.name}"
 
@@ -76,13 +82,12 @@ def map_people(pairs: Iterable[tuple[int, int]]) -> None:
 def number_rows(part: Part) -> None:
     """New ids for the rows of a part that others refer to, in the order of the old ones."""
     key, name = part.key.column, numbers(part)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f'CREATE TEMPORARY TABLE "{name}" ON COMMIT DROP AS '
-            f"SELECT id AS old, nextval(pg_get_serial_sequence('{part.name}', '{key}')) AS new "
-            f'FROM (SELECT "{key}" AS id FROM "{staged(part)}" ORDER BY 1) AS rows'  # nosec B608  # names of models
-        )
-        cursor.execute(f'ANALYZE "{name}"')
+    execute(
+        f'CREATE TEMPORARY TABLE "{name}" ON COMMIT DROP AS '
+        f"SELECT id AS old, nextval(pg_get_serial_sequence('{part.name}', '{key}')) AS new "
+        f'FROM (SELECT "{key}" AS id FROM "{staged(part)}" ORDER BY 1) AS rows'  # nosec B608  # names of models
+    )
+    execute(f'ANALYZE "{name}"')
 
 
 def insert(part: Part, project: Project) -> int:
@@ -98,13 +103,11 @@ def insert(part: Part, project: Project) -> int:
         joins += join
         arguments += argument
     order = f'ORDER BY s."{part.key.column}"' if part.in_order else ""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f'INSERT INTO "{part.name}" ({", ".join(columns)}) SELECT {", ".join(values)} '
-            f'FROM "{staged(part)}" AS s {" ".join(joins)} {order}',  # nosec B608  # names of models
-            arguments or None,
-        )
-        return cursor.rowcount
+    return execute(
+        f'INSERT INTO "{part.name}" ({", ".join(columns)}) SELECT {", ".join(values)} '
+        f'FROM "{staged(part)}" AS s {" ".join(joins)} {order}',  # nosec B608  # names of models
+        *arguments,
+    )
 
 
 def _value(
@@ -158,12 +161,6 @@ def check_inside(part: Part) -> None:
             raise MovingError(
                 f"The part {part.name} has a row of {each.column} {found[0][0]}, which is not in the file."
             )
-
-
-def execute(sql: str, *values: Any) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values or None)
-        return cursor.rowcount
 
 
 def _rows(sql: str) -> list[tuple]:

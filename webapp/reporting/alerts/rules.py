@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
+from webapp.base.claims import unless_there
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Membership, Organisation, Project, User
 from webapp.identity.accounts.permissions import Permission, require
@@ -54,13 +55,10 @@ def create_rule(
     fields, channels = _checked(wanted, user, project, owner)
     if AlertRule.objects.filter(project=project, owner=owner).count() >= MAX_RULES:
         raise InvalidInput(None, f"There are {MAX_RULES} rules already; delete one first.")
-    try:
-        with transaction.atomic():
-            rule = AlertRule.objects.create(
-                project=project, owner=owner, since=timezone.now(), enabled=enabled, **fields
-            )
-    except IntegrityError:
-        raise _taken(fields["name"]) from None
+    with unless_there(_taken(fields["name"])):
+        rule = AlertRule.objects.create(
+            project=project, owner=owner, since=timezone.now(), enabled=enabled, **fields
+        )
     rule.channels.set(channels)
     record(
         "alert_rule.created",
@@ -99,11 +97,8 @@ def change_rule(
         fields["enabled"] = enabled
     if is_other or (enabled and not rule.enabled):
         fields["since"] = timezone.now()
-    try:
-        with transaction.atomic():
-            AlertRule.objects.filter(pk=rule.pk).update(version=F("version") + 1, **fields)
-    except IntegrityError:
-        raise _taken(fields["name"]) from None
+    with unless_there(_taken(fields["name"])):
+        AlertRule.objects.filter(pk=rule.pk).update(version=F("version") + 1, **fields)
     rule.refresh_from_db()
     rule.channels.set(channels)
     record("alert_rule.changed", actor=user, project=project, kind="alert_rule", key=rule.pk, name=rule.name)

@@ -10,8 +10,6 @@ from webapp.record.runs.filtering import compile_filter
 from webapp.reporting.alerts import conditions, hours
 from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing, Notice, Preferences
 
-NEWEST = 50
-
 
 @dataclass(frozen=True)
 class RuleRow:

@@ -39,7 +39,6 @@ NEEDED: dict[tuple[str, str], tuple[str, ...]] = {
 } | {("number", which): ("run",) for which in ("ceiling", "pass_rate", "forecast", "compute")}
 BY_ID = ("prediction", "decision")
 WHATS = ("chart", "table", "number", *BY_ID)
-LISTS = {"runs", "recipes", "refs"}
 LONGEST_VALUE = 2000
 MOST_BLOCKS = 40
 LINK = re.compile(r"(?:https?://[^\s/\\]|/(?![/\\]|%2f|%5c)|#)[^\s\\\x00-\x1f]*", re.IGNORECASE)

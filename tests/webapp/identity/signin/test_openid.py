@@ -509,4 +509,4 @@ def test_the_secret_can_lie_in_a_file(tmp_path):
             "HEADROOM_OIDC_CLIENT_SECRET_FILE": str(tmp_path / "secret"),
         }
     )
-    assert found["client_secret"] == "from a file"
+    assert found is not None and found.client_secret == "from a file"

@@ -2,21 +2,20 @@
 
 from typing import Any
 
-from django.core.management import BaseCommand, CommandParser
+from django.core.management import CommandParser
 
 from webapp.base.disk import bytes_in_words, disk_now
 from webapp.identity.accounts.models import Project
-from webapp.operation.management.base import project_named
+from webapp.operation.management.base import OperatorCommand, project_named
 from webapp.record.retention.selectors import policy_of, preview
 from webapp.record.retention.services import clean_up, watch_disk
 from webapp.science.curves import words
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Remove checkpoints and logs as the projects' policies say; with --dry-run, only say what would go."
     )
-    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only say what would go")

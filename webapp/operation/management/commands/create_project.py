@@ -3,10 +3,8 @@
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.db import transaction
 
-from webapp.identity.accounts.services import DEFAULT_ORGANISATION, checked_name, checked_slug, create_project
-from webapp.identity.audit.services import record
+from webapp.identity.accounts.services import DEFAULT_ORGANISATION, found_project
 from webapp.operation.management.base import OperatorCommand, organisation_named
 
 
@@ -20,13 +18,5 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         organisation = organisation_named(options["organisation"])
-        with transaction.atomic():
-            project = create_project(
-                slug=checked_slug(options["slug"]), name=checked_name(options["name"]),
-                organisation=organisation,
-            )  # fmt: skip
-            record(
-                "project.created", actor=None, project=project, kind="project", key=project.slug,
-                name=project.name,
-            )  # fmt: skip
+        project = found_project(organisation, slug=options["slug"], name=options["name"], actor=None)
         self.stdout.write(f"The project {project.slug} is there.")

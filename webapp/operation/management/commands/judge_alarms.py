@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from django.core.management import BaseCommand
-
+from webapp.operation.management.base import OperatorCommand
 from webapp.reporting.alarms.services import judge_all_anew
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Have every run judged anew by the rules in force; the worker does it within seconds."
-    requires_system_checks = ["headroom"]
 
     def handle(self, *args: Any, **options: Any) -> None:
         count = judge_all_anew()

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from django.core.management import BaseCommand
-
+from webapp.operation.management.base import OperatorCommand
 from webapp.science.curves.services import rebuild_all
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Make the summary of every run anew from its records, evaluations and fits. Safe while trainers report."
-    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def handle(self, *args: Any, **options: Any) -> None:
         looked = changed = 0

@@ -3,25 +3,23 @@
 from typing import Any
 
 from allauth.mfa.models import Authenticator
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
-from webapp.identity.accounts.models import User
 from webapp.identity.signin import forms, sessions
+from webapp.operation.management.base import OperatorCommand, user_named
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = (
         "Remove USER's app, passkeys and recovery codes and end all of USER's sessions. The password stays."
     )
-    requires_system_checks = ["headroom"]  # of our own settings alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if (user := User.objects.filter(username=options["user"]).first()) is None:
-            raise CommandError(f"there is no user {options['user']!r}")
+        user = user_named(options["user"])
         if not forms.has_second_factor(user):
             raise CommandError(f"{user} has no two-factor sign-in")
         with transaction.atomic():
