@@ -30,7 +30,7 @@ from webapp.interfaces.api.curve_schemas import (
 from webapp.interfaces.api.openapi import CSV, answers
 from webapp.interfaces.api.paging import newest_fit, page, rows_after, unless_known, version_of_runs
 from webapp.interfaces.api.parsing import unchecked
-from webapp.interfaces.api.payloads import columns_payload, point_payload, sampled_payloads, sampling_payload
+from webapp.interfaces.api.payloads import columns_payload, point_payload, sample_payload
 from webapp.interfaces.api.schemas import (
     CompareQuery,
     CurveQuery,
@@ -168,7 +168,7 @@ def get_series(request: HttpRequest, run_id: str, query: Query[SeriesQuery]) -> 
     unless_known(request, run.version)
     sample = sampled_points(run, query.metric, query.x, query.points, lo=query.lo, hi=query.hi)
     head = {"run": run.pk, "metric": query.metric, "x": query.x}
-    return unchecked(head | sampling_payload(sample) | {"points": sampled_payloads(sample, query.x)})
+    return unchecked(head | sample_payload(sample, query.x))
 
 
 @router.get(

@@ -167,10 +167,6 @@ def leaderboard_rows(
 class NotModified(Exception):
     """The caller has what there is."""
 
-    def __init__(self, etag: str) -> None:
-        super().__init__(etag)
-        self.etag = etag
-
 
 def unless_known(request: HttpRequest, *rests_on: Any) -> None:
     """Give the answer to this request an ETag. Raises NotModified where the caller's If-None-Match names it.
@@ -193,10 +189,6 @@ def mark(request: HttpRequest, response: HttpResponse) -> None:
         response["ETag"] = etag
         response["Cache-Control"] = "private, no-cache"  # kept, and asked for anew each time
         response["Vary"] = "Authorization"
-
-
-def of_not_modified(error: NotModified) -> HttpResponse:
-    return HttpResponse(status=304)
 
 
 def newest_fit(**which: Any) -> int | None:

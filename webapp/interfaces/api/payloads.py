@@ -108,23 +108,20 @@ def revision_payload(revision: Revision, slug: str) -> Payload:
     }
 
 
-def sampling_payload(sample: Sampled) -> Payload:
-    """How a sample was made, and of how many points."""
+def sample_payload(sample: Sampled, x: str) -> Payload:
+    """How a sample was made, and of how many points; each shown point with what it is of its bucket: last, min, max;
+    nothing where every point is shown."""
+    roles = sample.roles or [0] * len(sample.points)
     return {
         "sampled": sample.sampled,
         "method": sample.method,
         "total": sample.total,
         "shown": len(sample.points),
+        "points": [
+            point_payload(point, x) | {"roles": [word for bit, word in ROLES.items() if role & bit]}
+            for point, role in zip(sample.points, roles, strict=True)
+        ],
     }
-
-
-def sampled_payloads(sample: Sampled, x: str) -> list[Payload]:
-    """Each shown point with what it is of its bucket: last, min, max; nothing where every point is shown."""
-    roles = sample.roles or [0] * len(sample.points)
-    return [
-        point_payload(point, x) | {"roles": roles_in_words(role)}
-        for point, role in zip(sample.points, roles, strict=True)
-    ]
 
 
 def columns_payload(run_id: str, columns: Columns) -> Payload:
@@ -140,10 +137,6 @@ def columns_payload(run_id: str, columns: Columns) -> Payload:
         "value": columns.value,
         **{role: columns.places.get(role, []) for role in ROLES.values()},
     }
-
-
-def roles_in_words(role: int) -> list[str]:
-    return [word for bit, word in ROLES.items() if role & bit]
 
 
 def point_payload(point: CurvePoint, x: str) -> Payload:

@@ -58,7 +58,7 @@ def install(api: NinjaAPI) -> None:
     """Answer every exception in our form."""
     handlers: dict[type[Exception], Callable[[Any], HttpResponse]] = {
         ServiceError: of_service_error,
-        paging.NotModified: paging.of_not_modified,
+        paging.NotModified: lambda error: HttpResponse(status=304),
         ValidationError: _of_validation_error,
         HttpError: _of_http_error,
         Http404: lambda error: problem(404, "not_found", "There is nothing at this address."),

@@ -189,8 +189,8 @@ def deliver_due(*, seconds: float = 40.0, now: datetime | None = None) -> int:
     return done
 
 
-def deliver(rows: Sequence[Delivery]) -> Outcome | None:
-    """Send claimed deliveries of one channel as one message and note what came of it; None where none may go."""
+def deliver(rows: Sequence[Delivery]) -> None:
+    """Send claimed deliveries of one channel as one message, as far as they may go, and note what came of it."""
     channel = rows[0].channel
     kept = [
         row for row in rows if channel.owner is None or role_in(channel.owner, row.firing.project) is not None
@@ -202,13 +202,12 @@ def deliver(rows: Sequence[Delivery]) -> Outcome | None:
             claimed_until=None,
         )
     if not kept:
-        return None
+        return
     outcome = send(channel, message_of(kept))
     if outcome.ok:
         _sent(channel, kept, outcome)
     else:
         _failed(channel, kept, outcome)
-    return outcome
 
 
 def message_of(rows: Sequence[Delivery]) -> Message:

@@ -75,23 +75,15 @@ def as_json(message: Message) -> bytes:
 
 def as_slack(message: Message) -> dict[str, Any]:
     """The body for a hook of Slack, or of what understands its {"text", "blocks"}: Mattermost, Rocket.Chat."""
-    blocks = []
-    if len(message.items) > 1:
-        blocks.append(_section(f"*{_plain(message.title)}*"))
+    texts = [f"*{_plain(message.title)}*"] if len(message.items) > 1 else []
     for item in message.items[:MOST_SHOWN]:
         mark = ":rotating_light: " if item.critical else ""
-        blocks.append(
-            _section(
-                f"{mark}<{_address(item.url)}|{_plain(item.text)}>\n_{_plain(item.rule)} · {_plain(item.project)}_"
-            )
-        )
+        text = f"{mark}<{_address(item.url)}|{_plain(item.text)}>"
+        texts.append(f"{text}\n_{_plain(item.rule)} · {_plain(item.project)}_")
     if len(message.items) > MOST_SHOWN:
-        blocks.append(_section(f"and {len(message.items) - MOST_SHOWN} more"))
+        texts.append(f"and {len(message.items) - MOST_SHOWN} more")
+    blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": text[:2900]}} for text in texts]
     return {"text": _plain(message.title), "blocks": blocks}
-
-
-def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text[:2900]}}
 
 
 def _plain(text: str) -> str:

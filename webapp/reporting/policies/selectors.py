@@ -16,7 +16,6 @@ from webapp.reporting.alarms.models import Alarm
 from webapp.reporting.alarms.selectors import alarms_of
 from webapp.reporting.policies.models import (
     BY_KEY,
-    DEFAULT_DELTA,
     DEFAULTS,
     PolicyAction,
     ProjectPolicy,
@@ -50,15 +49,17 @@ class Policy:
 
 def project_policy(project: Project) -> Policy:
     """The project's, defaults where it says nothing. One query."""
-    row = ProjectPolicy.objects.filter(project=project).first()
-    return Policy(DEFAULTS | _known(row.actions if row else {}), frozenset(), _delta(row))
+    return _policy(project.pk, {})
 
 
 def policy_of(run: Run) -> Policy:
     """The run's own where it has one, else its project's. Two queries."""
-    row = ProjectPolicy.objects.filter(project=run.project_id).first()
-    own = _known(RunPolicy.objects.filter(run=run).values_list("actions", flat=True).first() or {})
-    return Policy(DEFAULTS | _known(row.actions if row else {}) | own, frozenset(own), _delta(row))
+    return _policy(run.project_id, own_actions(run))
+
+
+def _policy(project_id: int, own: dict[str, str]) -> Policy:
+    row = ProjectPolicy.objects.filter(project=project_id).first() or ProjectPolicy()
+    return Policy(DEFAULTS | _known(row.actions) | own, frozenset(own), row.advice_delta)
 
 
 def own_actions(run: Run) -> dict[str, str]:
@@ -74,10 +75,6 @@ def acted_on(run: Run) -> list[PolicyAction]:
 def _known(actions: Mapping[str, str]) -> dict[str, str]:
     """Without kinds and actions that this version does not have (any more)."""
     return {key: action for key, action in actions.items() if key in BY_KEY and action in BY_KEY[key].actions}
-
-
-def _delta(row: ProjectPolicy | None) -> float:
-    return row.advice_delta if row is not None else DEFAULT_DELTA
 
 
 @dataclass(frozen=True)

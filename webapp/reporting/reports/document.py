@@ -243,15 +243,4 @@ def clean(html: str) -> str:
 
 
 def _filter(tag: str, attribute: str, value: str) -> str | None:
-    if attribute == "href":
-        return value if is_allowed_link(value) else None
-    return value
-
-
-def asks(parts: Sequence[Part]) -> list[Ask]:
-    return [part for part in parts if isinstance(part, Ask)]
-
-
-def problems(parts: Sequence[Part]) -> list[Problem]:
-    """Blocks that cannot be read, in the order of the text."""
-    return [part for part in parts if isinstance(part, Problem)]
+    return value if attribute != "href" or is_allowed_link(value) else None

@@ -90,7 +90,7 @@ def _parts(project: Project, text: str, frozen: Sequence[Payload] | None, *, liv
 
 def ask_of(block_text: str) -> Ask | None:
     """The one block of a text, if it is one and can be read."""
-    found = document.asks(document.read(block_text))
+    found = [part for part in document.read(block_text) if isinstance(part, Ask)]
     return found[0] if len(found) == 1 else None
 
 
@@ -164,10 +164,8 @@ class Step:
     """One entry of a report's history, newest first, with what it changed against the one before."""
 
     what: str  # draft, aside or version
-    title: str
     who: str
     when: Any
-    number: int
     changes: list[Change]
     row: Draft | Publication
 
@@ -179,31 +177,21 @@ def history(report: Report) -> list[Step]:
     """Versions and drafts in the order of time; each is compared with the last of its own kind. Two queries."""
     drafts = list(report.drafts.select_related("author").order_by("-saved_at", "-pk")[: MOST_STEPS + 1])
     versions = list(report.publications.select_related("published_by", "withdrawn_by"))
-    steps = _draft_steps([one for one in drafts if not one.aside])[:MOST_STEPS]
+    in_order = [one for one in drafts if not one.aside]
+    steps = [
+        Step("draft", one.author.username, one.saved_at, _since(before, one), one)
+        for one, before in zip_longest(in_order, in_order[1:])
+    ][:MOST_STEPS]
     steps += [
-        Step("aside", one.title, one.author.username, one.saved_at, one.number,
-             differences(report.text, one.text), one)
-        for one in drafts if one.aside
-    ]  # fmt: skip
+        Step("aside", one.author.username, one.saved_at, differences(report.text, one.text), one)
+        for one in drafts
+        if one.aside
+    ]
     for one, before in zip_longest(versions, versions[1:]):
-        changes = differences(before.text, one.text) if before else []
-        steps.append(
-            Step(
-                "version",
-                one.title,
-                one.published_by.username if one.published_by else ", ".join(one.authors),
-                one.published_at,
-                one.number,
-                changes,
-                one,
-            )
-        )
+        who = one.published_by.username if one.published_by else ", ".join(one.authors)
+        steps.append(Step("version", who, one.published_at, _since(before, one), one))
     return sorted(steps, key=lambda step: step.when, reverse=True)
 
 
-def _draft_steps(drafts: Sequence[Draft]) -> list[Step]:
-    return [
-        Step("draft", one.title, one.author.username, one.saved_at, one.number,
-             differences(before.text, one.text) if before else [], one)
-        for one, before in zip_longest(drafts, drafts[1:])
-    ]  # fmt: skip
+def _since(before: Draft | Publication | None, one: Draft | Publication) -> list[Change]:
+    return differences(before.text, one.text) if before else []

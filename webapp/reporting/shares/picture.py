@@ -161,13 +161,14 @@ def _draw_curves(axes: Axes, drawing: Drawing, inks: Inks) -> None:
 
 def _points_style(points: Points, inks: Inks) -> dict[str, Any]:
     """Colour and shape change together."""
-    if points.role == "excluded":
-        return _mark("o", inks["mark"], inks["card"])
-    if points.role == "outlier":
-        return _mark("X", inks["bad"])
-    if points.role == "after":
-        return _mark("o", _ink(inks, points.series), inks["card"])
-    return _mark(MARKS[points.series % 6], _ink(inks, points.series))
+    ink = _ink(inks, points.series)
+    marks = {
+        "excluded": _mark("o", inks["mark"], inks["card"]),
+        "outlier": _mark("X", inks["bad"]),
+        "after": _mark("o", ink, inks["card"]),
+        "fitted": _mark(MARKS[points.series % 6], ink),
+    }
+    return marks[points.role]
 
 
 def _mark(shape: str, ink: str, ground: str = "") -> dict[str, Any]:
