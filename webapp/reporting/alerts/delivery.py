@@ -23,7 +23,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webapp.base import claims, outbound, task_queue
-from webapp.base.mail import NONE
 from webapp.base.sealing import Unreadable, unseal
 from webapp.identity.accounts.models import Role, User
 from webapp.identity.accounts.permissions import role_in
@@ -45,7 +44,7 @@ FINAL_COUNTS = 5  # a refusal for good counts as so many
 KEPT = timedelta(days=1)  # what waited longer for a paused channel is no news
 
 
-def enqueue(firing: Firing, channels: Iterable[Channel], now: datetime | None = None) -> list[Delivery]:
+def enqueue(firing: Firing, channels: Iterable[Channel], now: datetime | None = None) -> None:
     """The firing's way through these channels, at once or after their quiet hours. Safe to repeat."""
     now = now or timezone.now()
     rows = []
@@ -57,7 +56,6 @@ def enqueue(firing: Firing, channels: Iterable[Channel], now: datetime | None = 
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
     if any(not row.held for row in rows):
         task_queue.send(names.DELIVER)
-    return rows
 
 
 def due(now: datetime | None = None) -> Q:
@@ -121,15 +119,8 @@ def send(channel: Channel, message: Message) -> Outcome:
     return Outcome(outcome.ok, outcome.error, outcome.status, outcome.final, time.monotonic() - started)
 
 
-def can_mail() -> bool:
-    """Whether this server can send mail: not where it was told of none, and mail is swallowed unsaid."""
-    if settings.EMAIL_BACKEND == NONE:
-        return False
-    return bool(settings.EMAIL_HOST) or not settings.EMAIL_BACKEND.endswith("smtp.EmailBackend")
-
-
 def _mail(channel: Channel, address: str, message: Message) -> Outcome:
-    if not can_mail():
+    if not settings.EMAIL_CONFIGURED:
         return Outcome(False, NO_SERVER)
     mail = EmailMessage(
         " ".join(message.title.split()), messages.as_text(message), settings.DEFAULT_FROM_EMAIL, [address],

@@ -5,6 +5,7 @@ The bell: how many notices are unread, the newest of them, the page of all, and 
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -177,7 +178,7 @@ def new_channel(request: HttpRequest) -> HttpResponse:
     form = ChannelForm(request.POST or None, kind=kind, shared=shared, initial={"name": FIRST_NAMES[kind]})
     context: dict[str, Any] = {
         "form": form, "kind": kind, "shared": shared, "account_mail": user.email,
-        "no_mail": kind == "mail" and not delivery.can_mail(), "no_mail_words": delivery.NO_SERVER,
+        "no_mail": kind == "mail" and not settings.EMAIL_CONFIGURED, "no_mail_words": delivery.NO_SERVER,
     }  # fmt: skip
     if request.method == "POST" and form.is_valid():
         with form.refusing():
