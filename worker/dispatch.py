@@ -14,7 +14,6 @@ from observability import tracing
 from observability.context import bound
 from webapp.base import metrics, task_queue
 from webapp.record.runs import launch, lifecycle
-from webapp.record.runs.launch import JobSpec
 from webapp.record.runs.models import Dispatch, submission_id_of
 from worker.cluster import know_cluster
 from worker.ray_jobs import RayJobs, RayRefused, RayUnreachable, connect
@@ -103,7 +102,7 @@ def _send(jobs: RayJobs, dispatch: Dispatch) -> None:
             raise
 
 
-def write_run_folder(spec: JobSpec) -> None:
+def write_run_folder(spec: launch.JobSpec) -> None:
     """recipe.yaml, the token and the project's secrets (mode 0600) in the run's folder, each replaced as a whole.
 
     Raises OSError.
@@ -132,7 +131,7 @@ def _write(path: Path, text: str, mode: int) -> None:
     partial.replace(path)
 
 
-def entrypoint(spec: JobSpec) -> str:
+def entrypoint(spec: launch.JobSpec) -> str:
     """The driver's command line for a shell. HEADROOM_JOB_PYTHON names the Python of another cluster.
 
     With `exec` the shell becomes the driver: a stop that comes before the driver has been started cannot miss it.
@@ -159,6 +158,6 @@ def handed_on() -> dict[str, str]:
     return {name: value for name in HANDED_ON if (value := os.environ.get(name))}
 
 
-def job_variables(spec: JobSpec) -> dict[str, str]:
+def job_variables(spec: launch.JobSpec) -> dict[str, str]:
     """The driver's variables: who it reports to, and time enough to write a checkpoint when it is stopped."""
     return handed_on() | spec.env | {"RAY_JOB_STOP_WAIT_TIME_S": JOB_STOP_SECONDS}

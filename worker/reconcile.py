@@ -11,7 +11,6 @@ from webapp.record.evaluations.queue import open_ones
 from webapp.record.health.services import forget_old_workers, note_round
 from webapp.record.runs import lifecycle, observation
 from webapp.record.runs.models import Run
-from webapp.record.runs.observation import JobStatus
 from webapp.record.runs.tokens import purge_retired
 from worker.cluster import look_at_cluster, look_at_groups
 from worker.dispatch import send_dispatches
@@ -69,7 +68,9 @@ def observe_jobs() -> int:
     return len(rows) + len(evaluations)
 
 
-def _compare(jobs: RayJobs, known: Mapping[str, JobStatus], rows: list[observation.Unfinished]) -> None:
+def _compare(
+    jobs: RayJobs, known: Mapping[str, observation.JobStatus], rows: list[observation.Unfinished]
+) -> None:
     look_at_groups(jobs, known)
     observation.observe(rows, known, _last_lines(jobs, rows, known))
     lifecycle.go_on()
@@ -79,7 +80,7 @@ def _compare(jobs: RayJobs, known: Mapping[str, JobStatus], rows: list[observati
 
 
 def _last_lines(
-    jobs: RayJobs, rows: list[observation.Unfinished], known: Mapping[str, JobStatus]
+    jobs: RayJobs, rows: list[observation.Unfinished], known: Mapping[str, observation.JobStatus]
 ) -> dict[str, str]:
     """Submission id -> the last line of its log, of jobs that failed without a message; of MAX_LOGS at most."""
     failed = {row.submission_id: known[row.submission_id] for row in rows if row.submission_id in known}
@@ -87,7 +88,7 @@ def _last_lines(
     return {name: observation.last_line(jobs.log_tail(name, job.node_id)) for name, job in silent[:MAX_LOGS]}
 
 
-def read_logs(jobs: RayJobs, known: Mapping[str, JobStatus]) -> int:
+def read_logs(jobs: RayJobs, known: Mapping[str, observation.JobStatus]) -> int:
     """Keep the ends of the logs that were not read for longest, MAX_LOGS at most; how many were read."""
     wanted = observation.logs_wanted(MAX_LOGS)
     tails = {name: jobs.log_tail(name, known[name].node_id) if name in known else "" for name in wanted}

@@ -19,7 +19,6 @@ from headroom.version import __version__
 from webapp.base.claims import is_free
 from webapp.base.disk import Disk, code_version, disk_now
 from webapp.record.evaluations import models as evaluations
-from webapp.record.evaluations.models import OPEN, Evaluation
 from webapp.record.health.models import ClusterSeen, LastRound, WorkerSeen
 from webapp.record.runs.models import Dispatch, Run, State
 from webapp.record.runs.states import ACTIVE, PHASES
@@ -85,7 +84,7 @@ def status_now() -> Status:
         release=__version__,
         version=code_version(),
         runs=Run.objects.filter(origin=Run.Origin.LAUNCHED, state__in=ACTIVE).aggregate(**phases),
-        benchmarks=Evaluation.objects.filter(OPEN).aggregate(**benchmarks),
+        benchmarks=evaluations.Evaluation.objects.filter(evaluations.OPEN).aggregate(**benchmarks),
         dispatches=_waiting(_undelivered(now), "due_at"),
         dispatch_error=failing.values_list("error", flat=True).first() or "",
         alerts=_waiting(Delivery.objects.filter(state=Delivery.State.WAITING, next_at__lte=now), "next_at"),

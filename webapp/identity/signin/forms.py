@@ -33,7 +33,6 @@ from fido2.webauthn import AuthenticationResponse, RegistrationResponse
 
 from webapp.identity.accounts.models import User
 from webapp.identity.signin import passwords
-from webapp.identity.signin.passwords import is_own_password
 
 KINDS = [
     Authenticator.Type.TOTP,
@@ -136,7 +135,7 @@ class OwnPasswordForm(forms.Form):
     def clean_password(self) -> str:
         """Raises ValidationError."""
         raw = self.cleaned_data["password"]
-        if raw and not is_own_password(context.request, self.user, raw):
+        if raw and not passwords.is_own_password(context.request, self.user, raw):
             raise forms.ValidationError("This is not your password.")
         return raw
 

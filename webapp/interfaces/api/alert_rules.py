@@ -17,7 +17,6 @@ from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.reporting.alerts import preview, rules, selectors
 from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing
-from webapp.reporting.alerts.selectors import firings_of
 
 router = Router(tags=["alerts"])
 
@@ -205,7 +204,7 @@ class FiringOut(Schema):
 )
 def list_firings(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
     """By the project's rules, and by those of the token's owner."""
-    firings = firings_of(project_of(request), user_of(request))
+    firings = selectors.firings_of(project_of(request), user_of(request))
     return page(firings, query, order=["-id"], payload=firing_payload)
 
 

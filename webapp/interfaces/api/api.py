@@ -25,7 +25,6 @@ from webapp.interfaces.api import (
     studies,
 )
 from webapp.interfaces.api import decisions as decision_log
-from webapp.interfaces.api.health import healthz, healthz_of
 from webapp.interfaces.api.openapi import completed, id_of, tokens_of
 from webapp.interfaces.api.parsing import Json, StrictJson, only_known_parameters
 from webapp.interfaces.routes import EVERYBODY, TOKEN, Need, declare, route
@@ -103,7 +102,7 @@ def urls() -> list[URLPattern | URLResolver]:
         re_path(r"^api/", problems.nothing_here),
     ]
     return [
-        route("healthz", healthz, "healthz", Need(EVERYBODY)),
-        route("healthz/<slug:question>", healthz_of, "healthz-of", Need(EVERYBODY)),
+        route("healthz", health.healthz, "healthz", Need(EVERYBODY)),
+        route("healthz/<slug:question>", health.healthz_of, "healthz-of", Need(EVERYBODY)),
         *declare(api_patterns, Need(TOKEN, TOKEN)),
     ]

@@ -10,7 +10,6 @@ from ninja import Query, Router
 
 from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
 from webapp.base.formats import csv_file
-from webapp.interfaces.api import paging
 from webapp.interfaces.api.auth import READ, READ_HEAVY, project_of, run_of
 from webapp.interfaces.api.curve_schemas import (
     ComparisonOut,
@@ -28,7 +27,17 @@ from webapp.interfaces.api.curve_schemas import (
     TraceOut,
 )
 from webapp.interfaces.api.openapi import CSV, answers
-from webapp.interfaces.api.paging import newest_fit, page, rows_after, unless_known, version_of_runs
+from webapp.interfaces.api.paging import (
+    CURVE_COLUMNS,
+    LEADERBOARD_COLUMNS,
+    curve_row,
+    leaderboard_rows,
+    newest_fit,
+    page,
+    rows_after,
+    unless_known,
+    version_of_runs,
+)
 from webapp.interfaces.api.parsing import unchecked
 from webapp.interfaces.api.payloads import columns_payload, point_payload, sample_payload
 from webapp.interfaces.api.schemas import (
@@ -50,9 +59,7 @@ from webapp.record.runs.filtering.parsing import nearest
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import AS_JSON, curve_columns, effective_points
 from webapp.record.runs.sampling import columns_of_runs, sampled_points
-from webapp.record.runs.selectors import PASS_RATE, runs_of
 from webapp.record.runs.timeline import as_trace, timeline_of
-from webapp.science.curves import selectors as curve_payloads
 from webapp.science.curves.comparison.compare import entries_of, payload_of
 from webapp.science.curves.comparison.entries import MOST_RUNS, choose
 from webapp.science.curves.comparison.odds import at_budget
@@ -62,7 +69,7 @@ from webapp.science.curves.ranking.leaderboard import leaderboard
 from webapp.science.curves.record.reading import record as record_found
 from webapp.science.curves.record.recalibrating import Record, record_of
 from webapp.science.curves.run.figure import run_figure
-from webapp.science.curves.selectors import stored_fits
+from webapp.science.curves.selectors import CSV_COLUMNS, fit_payload, fit_row, stored_fits
 
 router = Router(tags=["curves"])
 
@@ -84,8 +91,8 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Ht
     if not query.start:
         points = [p for p in points if getattr(p, query.x) > 0]
     if query.format == "csv":
-        rows = (paging.curve_row(point, query.x) for point in points)
-        return csv_file(f"{run.pk}-curve", paging.CURVE_COLUMNS, rows)
+        rows = (curve_row(point, query.x) for point in points)
+        return csv_file(f"{run.pk}-curve", CURVE_COLUMNS, rows)
     return unchecked(
         {
             "run": run.pk,
@@ -99,7 +106,7 @@ def get_curve(request: HttpRequest, run_id: str, query: Query[CurveQuery]) -> Ht
 
 def check_metric(run: Run, metric: str) -> None:
     """Raises NotFound for a metric that the run does not have; every run will have a pass rate, if none yet."""
-    if metric == PASS_RATE or selectors.stored_name(run, metric) is not None:
+    if metric == selectors.PASS_RATE or selectors.stored_name(run, metric) is not None:
         return
     hint = nearest(metric, selectors.metric_names(run)) or "its metrics are listed beside it, under /metrics."
     raise NotFound(f"Run {run.pk} has no metric {metric[:MOST_OF_PATH]}; {hint}", field="metric")
@@ -117,7 +124,7 @@ def get_panels(request: HttpRequest, query: Query[PanelsQuery]) -> HttpResponse:
     runs with their range. Of a long series one point in 2^k is there, and none is moved; null is a break. 422 for an x
     that is no axis and no metric of these runs."""
     wanted = known_runs(request, query.run)
-    found = {run.pk: run for run in runs_of(project_of(request)).filter(pk__in=wanted)}
+    found = {run.pk: run for run in selectors.runs_of(project_of(request)).filter(pk__in=wanted)}
     window = (-math.inf if query.lo is None else query.lo, math.inf if query.hi is None else query.hi)
     runs = [found[pk] for pk in wanted]
     return JsonResponse(panels_of(runs, query.metric, x=query.x, by=query.by, window=window))
@@ -266,9 +273,9 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> HttpResponse
         fits = fits.filter(metric=query.metric)
     if query.format == "csv":
         found = rows_after(fits, order=["-id"], cursor=query.cursor, limit=query.most_rows)
-        rows = (curve_payloads.fit_row(fit, record) for fit in found.iterator())
-        return csv_file(name, curve_payloads.CSV_COLUMNS, rows)
-    payload = lambda fit: curve_payloads.fit_payload(fit, record)
+        rows = (fit_row(fit, record) for fit in found.iterator())
+        return csv_file(name, CSV_COLUMNS, rows)
+    payload = lambda fit: fit_payload(fit, record)
     return unchecked(page(fits, query, order=["-id"], payload=payload))
 
 
@@ -287,7 +294,7 @@ def get_fit(request: HttpRequest, fit_id: int) -> HttpResponse:
         raise NotFound(f"There is no fit {fit_id}.")
     record = record_of(project)
     unless_known(request, fit.pk, fit.superseded, fit.forecast is None, record.stamp, record.is_on)
-    return unchecked(curve_payloads.fit_payload(fit, record))
+    return unchecked(fit_payload(fit, record))
 
 
 @router.get(
@@ -360,5 +367,5 @@ def get_leaderboard(request: HttpRequest, query: Query[LeaderboardQuery]) -> Htt
         model=query.model,
     )
     if query.format == "csv":
-        return csv_file("leaderboard", paging.LEADERBOARD_COLUMNS, paging.leaderboard_rows(groups))
+        return csv_file("leaderboard", LEADERBOARD_COLUMNS, leaderboard_rows(groups))
     return unchecked({"groups": groups})

@@ -14,11 +14,9 @@ from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
 from webapp.interfaces.imports import claims, services, uploads
 from webapp.interfaces.imports.models import Import, ImportedRun
-from webapp.interfaces.imports.services import kind_of, preview_of
-from webapp.interfaces.imports.uploads import OptionsBody, Server, asked_of_text
 
 router = Router(tags=["imports"])
-OPTIONS_SCHEMA = OptionsBody.model_json_schema()
+OPTIONS_SCHEMA = uploads.OptionsBody.model_json_schema()
 
 
 class BrokenOut(Schema):
@@ -105,9 +103,9 @@ def create_import(
     made = services.begin_import(
         user=user_of(request),
         project=project_of(request),
-        asked=asked_of_text(kind, options),
+        asked=uploads.asked_of_text(kind, options),
         files=uploads.files_of(request),
-        server=Server(address, token, user),
+        server=uploads.Server(address, token, user),
     )
     return Status(201, _detail(request, made.pk))
 
@@ -123,7 +121,7 @@ def create_import(
 def preview_import(
     request: HttpRequest, kind: str = Kind, options: str = Options, files: list[UploadedFile] | None = Files
 ) -> Payload:
-    asked = asked_of_text(kind, options)
+    asked = uploads.asked_of_text(kind, options)
     found = uploads.files_of(request)
     uploads.check(found)
     if len(found) > 1:
@@ -131,10 +129,10 @@ def preview_import(
     with tempfile.TemporaryDirectory(dir=uploads.incoming_folder()) as folder:
         uploads.store(found, Path(folder) / "one")
         path = Path(folder) / "one" / uploads.UPLOADED / (found[0].name or "")
-        known = asked.kind or kind_of(path)
+        known = asked.kind or services.kind_of(path)
         if not known:
             raise InvalidInput("kind", "kind is required: this is no file that Headroom knows by itself.")
-        shown = preview_of(known, path, asked.options)
+        shown = services.preview_of(known, path, asked.options)
     return {"kind": known} | shown.model_dump(mode="json", exclude={"asked"})
 
 

@@ -10,9 +10,7 @@ from webapp.interfaces.api.auth import LAUNCH, READ, project_of, user_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import Page, PageQuery, page
 from webapp.interfaces.api.payloads import recipe_payload, revision_payload
-from webapp.interfaces.api.schemas import RecipeBody, RevisionBody
 from webapp.record.recipes import selectors, services
-from webapp.record.recipes.selectors import hints_for
 
 router = Router(tags=["recipes"])
 
@@ -27,7 +25,7 @@ def list_recipes(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any
 @router.post(
     "", auth=LAUNCH, response={201: schemas.RecipeOut}, summary="Create a recipe", openapi_extra=answers(409)
 )
-def create_recipe(request: HttpRequest, body: RecipeBody) -> Status:
+def create_recipe(request: HttpRequest, body: schemas.RecipeBody) -> Status:
     """With its first revision, whose configuration must be complete. 409 where the slug is taken."""
     project = project_of(request)
     recipe = services.create_recipe(
@@ -65,10 +63,10 @@ def list_revisions(request: HttpRequest, slug: str, query: Query[PageQuery]) -> 
     summary="Add a revision",
     description="200 with the revision that already says the same, where there is one.",
 )
-def add_revision(request: HttpRequest, slug: str, body: RevisionBody) -> Status:
+def add_revision(request: HttpRequest, slug: str, body: schemas.RevisionBody) -> Status:
     recipe = selectors.recipe_by_slug(project_of(request), slug)
     revision, created = services.add_revision(
         recipe=recipe, config=body.config, message=body.message, user=user_of(request)
     )
-    hints = [vars(hint) for hint in hints_for(revision.config)]
+    hints = [vars(hint) for hint in selectors.hints_for(revision.config)]
     return Status(201 if created else 200, revision_payload(revision, slug) | {"hints": hints})

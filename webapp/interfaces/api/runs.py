@@ -40,26 +40,8 @@ from webapp.interfaces.api.payloads import (
     run_payload,
     transition_payload,
 )
-from webapp.interfaces.api.schemas import (
-    AxisQuery,
-    BulkBody,
-    DescribeBody,
-    ExtendBody,
-    FinishBody,
-    MeaningBody,
-    PriorityBody,
-    RecordQuery,
-    RefusedBody,
-    RunBody,
-    RunChanges,
-    RunQuery,
-    StartBody,
-    TrackBody,
-)
 from webapp.record.runs import bulk, editing, ingest, launch, lifecycle, meaning, places, selectors
 from webapp.record.runs.filtering import compile_filter
-from webapp.record.runs.launch import Launched
-from webapp.record.runs.meaning import Meaning
 from webapp.record.runs.models import Run, State
 from webapp.record.runs.points import effective_points
 from webapp.reporting.alarms.services import current_alarms
@@ -75,7 +57,7 @@ PRIORITIES = {label: value for value, label in Run.Priority.choices}
 
 
 @router.get("", auth=READ_HEAVY, response=Page[schemas.RunOut], summary="List runs, newest first")
-def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
+def list_runs(request: HttpRequest, query: Query[schemas.RunQuery]) -> dict[str, Any]:
     """A run must match all parameters that are given. `filter` can ask for more than the others."""
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)
     project, among = project_of(request), None
@@ -97,11 +79,11 @@ def list_runs(request: HttpRequest, query: Query[RunQuery]) -> dict[str, Any]:
 )
 def create_run(
     request: HttpRequest,
-    body: Body[RunBody],
+    body: Body[schemas.RunBody],
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> Status:
     asked = cast(ApiRequest, request)
-    if isinstance(body, TrackBody):
+    if isinstance(body, schemas.TrackBody):
         launched = _track(asked, body, idempotency_key)
     else:
         launched = _launch(asked, body, idempotency_key)
@@ -109,7 +91,7 @@ def create_run(
     return Status(201 if launched.created else 200, run_payload(run))
 
 
-def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> Launched:
+def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> launch.Launched:
     token = request.auth
     check_scope(token, Scope.LAUNCH)
     checked(body.policies)
@@ -123,7 +105,7 @@ def _launch(request: ApiRequest, body: schemas.LaunchBody, key: str | None) -> L
     return launched
 
 
-def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
+def _track(request: ApiRequest, body: schemas.TrackBody, key: str | None) -> launch.Launched:
     token = request.auth
     if body.project not in (None, token.project.slug):
         raise InvalidInput("project", f"This token belongs to the project {token.project.slug}.")
@@ -143,7 +125,7 @@ def _track(request: ApiRequest, body: TrackBody, key: str | None) -> Launched:
 )
 def act_on_runs(
     request: HttpRequest,
-    body: BulkBody,
+    body: schemas.BulkBody,
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key")] = None,
 ) -> dict[str, Any]:
     token = cast(ApiRequest, request).auth
@@ -190,7 +172,7 @@ def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     "were made for.",
     openapi_extra=answers(409),
 )
-def change_run(request: HttpRequest, run_id: str, body: RunChanges) -> dict[str, Any]:
+def change_run(request: HttpRequest, run_id: str, body: schemas.RunChanges) -> dict[str, Any]:
     run = run_of(request, run_id)
     changes = body.model_dump(exclude_unset=True)
     return run_payload(editing.change_run(run, changes, user=user_of(request)))
@@ -240,7 +222,7 @@ def stop_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
     summary="Give a run a larger budget",
     openapi_extra=answers(409, 507),
 )
-def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str, Any]:
+def extend_run(request: HttpRequest, run_id: str, body: schemas.ExtendBody) -> dict[str, Any]:
     """`budget_hours` is what it may use in all. A running trainer learns of it between two updates; an ended run can be
     resumed to it. 409 for a draft, and for a run that trains elsewhere."""
     run = run_of(request, run_id)
@@ -255,7 +237,7 @@ def extend_run(request: HttpRequest, run_id: str, body: ExtendBody) -> dict[str,
     summary="Put a queued run before or after others",
     openapi_extra=answers(409),
 )
-def set_priority(request: HttpRequest, run_id: str, body: PriorityBody) -> dict[str, Any]:
+def set_priority(request: HttpRequest, run_id: str, body: schemas.PriorityBody) -> dict[str, Any]:
     """It decides only while a run waits: 409 where it does not wait any more."""
     run = run_of(request, run_id)
     places.set_priority(run, PRIORITIES[body.priority], user=user_of(request))
@@ -313,7 +295,7 @@ def list_transitions(request: HttpRequest, run_id: str) -> dict[str, Any]:
 
 
 @router.post("/{run_id}/start", auth=WRITE_RUN, response=RUN, summary="The trainer is up")
-def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
+def start(request: HttpRequest, run_id: str, body: schemas.StartBody) -> dict[str, Any]:
     """What earlier attempts reported past `resumed_from_step` counts no more from now on; without that step this
     attempt began anew, and nothing of theirs counts. Safe to repeat."""
     run = run_of(request, run_id)
@@ -331,7 +313,7 @@ def start(request: HttpRequest, run_id: str, body: StartBody) -> dict[str, Any]:
     "trainers that know them only once they run. The same again changes nothing.",
     openapi_extra=answers(409),
 )
-def describe(request: HttpRequest, run_id: str, body: DescribeBody) -> dict[str, Any]:
+def describe(request: HttpRequest, run_id: str, body: schemas.DescribeBody) -> dict[str, Any]:
     run = run_of(request, run_id)
     editing.report_described(run, **body.model_dump())
     return run_payload(run)
@@ -344,7 +326,7 @@ def describe(request: HttpRequest, run_id: str, body: DescribeBody) -> dict[str,
     summary="How the trainer ended",
     openapi_extra=answers(409),
 )
-def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any]:
+def finish(request: HttpRequest, run_id: str, body: schemas.FinishBody) -> dict[str, Any]:
     """Safe to repeat. 409 where the attempt has ended in another way. With `infrastructure` a launched run may go on by
     itself from its newest checkpoint."""
     run = run_of(request, run_id)
@@ -356,11 +338,11 @@ def finish(request: HttpRequest, run_id: str, body: FinishBody) -> dict[str, Any
 @router.get(
     "/{run_id}/meaning",
     auth=READ,
-    response=MeaningBody,
+    response=schemas.MeaningBody,
     summary="What was said of a tracked run's metrics",
     description="What POST to the same address has said; nothing by default.",
 )
-def get_meaning(request: HttpRequest, run_id: str) -> Meaning:
+def get_meaning(request: HttpRequest, run_id: str) -> meaning.Meaning:
     return meaning.meaning_of(run_of(request, run_id))
 
 
@@ -372,7 +354,7 @@ def get_meaning(request: HttpRequest, run_id: str) -> Meaning:
     description="For clients that go on where records are refused: the run's page says how much is missing. Counts are "
     "those of the whole attempt, and never shrink.",
 )
-def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[str, Any]:
+def note_refused(request: HttpRequest, run_id: str, body: schemas.RefusedBody) -> dict[str, Any]:
     run = run_of(request, run_id)
     check_attempt(request, [body.attempt])
     return run_payload(ingest.note_refused(run, **body.model_dump()))
@@ -388,9 +370,9 @@ def note_refused(request: HttpRequest, run_id: str, body: RefusedBody) -> dict[s
     "Of a run with more than 50,000 points it is the worker that makes them anew, within a minute or so.",
     openapi_extra=answers(409),
 )
-def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[str, Any]:
+def state_meaning(request: HttpRequest, run_id: str, body: schemas.MeaningBody) -> dict[str, Any]:
     run = run_of(request, run_id)
-    said = Meaning(**body.model_dump())
+    said = meaning.Meaning(**body.model_dump())
     return run_payload(meaning.state_meaning(run, said, user=user_of(request)))
 
 
@@ -404,9 +386,9 @@ def state_meaning(request: HttpRequest, run_id: str, body: MeaningBody) -> dict[
     openapi_extra=answers(409),
 )
 def preview_meaning(
-    request: HttpRequest, run_id: str, body: MeaningBody, query: Query[AxisQuery]
+    request: HttpRequest, run_id: str, body: schemas.MeaningBody, query: Query[schemas.AxisQuery]
 ) -> dict[str, Any]:
-    with meaning.as_if_said(run_of(request, run_id), Meaning(**body.model_dump())) as changed:
+    with meaning.as_if_said(run_of(request, run_id), meaning.Meaning(**body.model_dump())) as changed:
         points = effective_points(changed)
     known = [point_payload(point, query.x) for point in points if getattr(point, query.x) is not None]
     return {"x": query.x, "total": len(points), "points": known}
@@ -445,7 +427,7 @@ def post_records(request: HttpRequest, run_id: str) -> dict[str, Any]:
     summary="Records as reported",
     openapi_extra=answers(etag=True),
 )
-def list_records(request: HttpRequest, run_id: str, query: Query[RecordQuery]) -> dict[str, Any]:
+def list_records(request: HttpRequest, run_id: str, query: Query[schemas.RecordQuery]) -> dict[str, Any]:
     """In the order of arrival. `since` of an answer, sent as `since`, asks for what came after it: also where `next` is
     null, and also where nothing had come yet."""
     run = run_of(request, run_id)

@@ -15,7 +15,6 @@ from typing import Any
 
 from django.db import connection, models, transaction
 from django.db.migrations.loader import MigrationLoader
-from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from headroom.version import __version__
@@ -24,8 +23,7 @@ from webapp.identity.accounts.models import Membership, Project, User
 from webapp.identity.audit.models import Event
 from webapp.identity.audit.services import record
 from webapp.interfaces.tracking.models import ClientMetric, ClientRun, Group, NotFinite, Receipt
-from webapp.operation.project_transfer import archive
-from webapp.operation.project_transfer.archive import Manifest, MovingError
+from webapp.operation.project_transfer.archive import Manifest, MovingError, writing
 from webapp.record.artifacts import store
 from webapp.record.artifacts.models import Artifact
 from webapp.record.health.patience import missing_migrations, old_words
@@ -109,7 +107,7 @@ class Part:
         """Whether the database counts its ids: a row has another one here than there."""
         return isinstance(self.key, models.AutoField)
 
-    def rows(self, project: Project) -> "QuerySet[Any]":
+    def rows(self, project: Project) -> "models.QuerySet[Any]":
         found = self.model._base_manager.filter(**{self.project: project.pk}, **self.only)
         return found.order_by("pk") if self.in_order else found.order_by()
 
@@ -169,12 +167,12 @@ PARTS = (
 PARTS_BY_MODEL = {part.model: part for part in PARTS}
 
 
-def people_rows(project: Project) -> "QuerySet[User]":
+def people_rows(project: Project) -> "models.QuerySet[User]":
     """Everybody whom a row of the project names."""
     found = models.Q(pk__in=[])
     for part in PARTS:
         for column in part.people():
-            ids = part.rows(project).order_by().annotate(person=F(column.attname)).values("person")
+            ids = part.rows(project).order_by().annotate(person=models.F(column.attname)).values("person")
             found |= models.Q(pk__in=ids)
     return User.objects.filter(found).order_by("pk")
 
@@ -183,7 +181,7 @@ def export_project(project: Project, path: Path) -> Manifest:
     """Raises MovingError; nothing is left of the file then."""
     if missing := missing_migrations():
         raise MovingError(old_words(missing))
-    with archive.writing(path) as writer, transaction.atomic(durable=True):
+    with writing(path) as writer, transaction.atomic(durable=True):
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         project = Project.objects.get(pk=project.pk)
@@ -213,7 +211,7 @@ def export_project(project: Project, path: Path) -> Manifest:
     return manifest
 
 
-def _copied(rows: "QuerySet") -> Iterator[bytes | memoryview]:
+def _copied(rows: "models.QuerySet") -> Iterator[bytes | memoryview]:
     sql, values = rows.query.sql_with_params()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL timezone = 'UTC'")

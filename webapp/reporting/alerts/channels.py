@@ -21,7 +21,6 @@ from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
 from webapp.identity.audit.services import record
 from webapp.reporting.alerts import delivery, hours
-from webapp.reporting.alerts.delivery import Outcome, absolute
 from webapp.reporting.alerts.messages import Item, Message
 from webapp.reporting.alerts.models import Channel, Delivery, Preferences
 from webapp.reporting.alerts.selectors import channel_by_id
@@ -120,7 +119,9 @@ def resume_channel(channel_id: int, *, user: User, project: Project) -> Channel:
     return channel
 
 
-def send_test(channel_id: int, *, user: User, project: Project, now: datetime | None = None) -> Outcome:
+def send_test(
+    channel_id: int, *, user: User, project: Project, now: datetime | None = None
+) -> delivery.Outcome:
     """Send a test for real, quiet hours or not, and say what came of it. A test that goes through ends a pause.
 
     Raises NotFound, Forbidden, and Conflict within some seconds of the last test.
@@ -133,7 +134,7 @@ def send_test(channel_id: int, *, user: User, project: Project, now: datetime | 
         Channel.objects.filter(pk=channel.pk).update(tested_at=now)
         _record("tested", channel, user, project)
     text = f"A test of the channel {channel.name}, sent by {user.get_username()}. Alerts will look like this."
-    item = Item("Test", project.name, None, text, absolute(reverse("alerts")), False, now)
+    item = Item("Test", project.name, None, text, delivery.absolute(reverse("alerts")), False, now)
     outcome = delivery.send(channel, Message(str(uuid4()), "test", [item]))
     if outcome.ok:
         Channel.objects.filter(pk=channel.pk).update(

@@ -28,7 +28,6 @@ from webapp.identity.accounts.models import Role, User
 from webapp.identity.accounts.permissions import role_in
 from webapp.reporting.alerts import messages
 from webapp.reporting.alerts.hours import quiet_of
-from webapp.reporting.alerts.messages import Item, Message
 from webapp.reporting.alerts.models import Channel, Delivery, Firing, Notice
 from worker import names
 
@@ -107,7 +106,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-def send(channel: Channel, message: Message) -> Outcome:
+def send(channel: Channel, message: messages.Message) -> Outcome:
     """Send for real. Never raises for what the other side, the network or the stored address does wrong."""
     started = time.monotonic()
     try:
@@ -119,7 +118,7 @@ def send(channel: Channel, message: Message) -> Outcome:
     return Outcome(outcome.ok, outcome.error, outcome.status, outcome.final, time.monotonic() - started)
 
 
-def _mail(channel: Channel, address: str, message: Message) -> Outcome:
+def _mail(channel: Channel, address: str, message: messages.Message) -> Outcome:
     if not settings.EMAIL_CONFIGURED:
         return Outcome(False, NO_SERVER)
     mail = EmailMessage(
@@ -136,7 +135,7 @@ def _mail(channel: Channel, address: str, message: Message) -> Outcome:
     return Outcome(True)
 
 
-def _webhook(channel: Channel, url: str, message: Message) -> Outcome:
+def _webhook(channel: Channel, url: str, message: messages.Message) -> Outcome:
     body = messages.as_json(message)
     headers = {
         "Content-Type": "application/json",
@@ -146,7 +145,7 @@ def _webhook(channel: Channel, url: str, message: Message) -> Outcome:
     return _answered(outbound.request("POST", url, data=body, headers=headers, timeout_s=TIMEOUT_S))
 
 
-def _slack(channel: Channel, url: str, message: Message) -> Outcome:
+def _slack(channel: Channel, url: str, message: messages.Message) -> Outcome:
     headers = {messages.DELIVERY: message.id}
     return _answered(
         outbound.request("POST", url, json=messages.as_slack(message), headers=headers, timeout_s=TIMEOUT_S)
@@ -162,7 +161,7 @@ def _answered(response: outbound.Response) -> Outcome:
     return Outcome(False, error[:300], response.status, final)
 
 
-_SENDERS: dict[str, Callable[[Channel, str, Message], Outcome]] = {
+_SENDERS: dict[str, Callable[[Channel, str, messages.Message], Outcome]] = {
     Channel.Kind.MAIL: _mail,
     Channel.Kind.WEBHOOK: _webhook,
     Channel.Kind.SLACK: _slack,
@@ -201,15 +200,15 @@ def deliver(rows: Sequence[Delivery]) -> None:
         _failed(channel, kept, outcome)
 
 
-def message_of(rows: Sequence[Delivery]) -> Message:
+def message_of(rows: Sequence[Delivery]) -> messages.Message:
     """The rows of one delivery, or of a digest, as they are sent."""
     items = [item_of(row.firing) for row in rows]
-    return Message(str(rows[0].batch or rows[0].pk), "digest" if len(rows) > 1 else "alert", items)
+    return messages.Message(str(rows[0].batch or rows[0].pk), "digest" if len(rows) > 1 else "alert", items)
 
 
-def item_of(firing: Firing) -> Item:
+def item_of(firing: Firing) -> messages.Item:
     """A firing as it is sent."""
-    return Item(
+    return messages.Item(
         firing.rule_name, firing.project.name, firing.run_id, firing.text, absolute(firing.url), firing.critical,
         firing.happened_at, firing.rule.on if firing.rule else None, firing.episode,
     )  # fmt: skip

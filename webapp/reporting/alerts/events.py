@@ -17,9 +17,7 @@ from webapp.record.runs.models import Attempt, Run, State, Summary
 from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import ENDED
 from webapp.reporting.alarms import judge
-from webapp.reporting.alarms.judge import episodes_of
 from webapp.reporting.alarms.models import Alarm
-from webapp.reporting.alerts import conditions
 from webapp.reporting.alerts.conditions import (
     COMPARISONS,
     AlarmCondition,
@@ -29,12 +27,13 @@ from webapp.reporting.alerts.conditions import (
     MetricCondition,
     OutcomeCondition,
     StateCondition,
+    departures,
+    known_from,
 )
 from webapp.science.curves import fitting, words
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record.recalibrating import record_of
 from webapp.science.curves.run.analyses import whole_fits
-from webapp.science.curves.words import DEFAULT_METRIC
 from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.models import Outcome
 
@@ -79,7 +78,7 @@ class RunData:
     @cached_property
     def fits(self) -> list[Fit]:
         """Stored fits of the whole curve, oldest first."""
-        return whole_fits(self.run, DEFAULT_METRIC)
+        return whole_fits(self.run, words.DEFAULT_METRIC)
 
     @cached_property
     def forecasts(self) -> list[Course | None]:
@@ -133,7 +132,7 @@ def _metric(condition: MetricCondition, data: RunData) -> Iterator[Event]:
     points = data.points(condition.metric)
     values = np.array([point.value for point in points], float)
     beyond = COMPARE[condition.comparison](values, condition.threshold)
-    for first, stop in episodes_of(beyond, condition.in_a_row):
+    for first, stop in judge.episodes_of(beyond, condition.in_a_row):
         point = points[first + condition.in_a_row - 1]
         says = (
             f"{condition.metric} is {judge.number(condition.metric, point.value)} at step {point.step:,}: "
@@ -169,7 +168,7 @@ def _fit(condition: FitCondition, data: RunData) -> Iterator[Event]:
         yield from map(_stored, fits, data.forecasts)
     else:
         holds = np.array([_holds(condition, one) for one in data.forecasts], bool)
-        for first, stop in episodes_of(holds, condition.in_a_row):
+        for first, stop in judge.episodes_of(holds, condition.in_a_row):
             counted = first + condition.in_a_row - 1
             fit = fits[counted]
             says = _said_of_ceiling(condition, fit, data.forecasts[counted])
@@ -216,13 +215,13 @@ def _said_of_ceiling(condition: FitCondition, fit: Fit, forecast: Course | None)
 
 def _left_band(condition: FitCondition, data: RunData) -> Iterator[Event]:
     points = sorted(
-        (p for p in data.points(DEFAULT_METRIC) if p.device_hours), key=lambda p: p.device_hours or 0.0
+        (p for p in data.points(words.DEFAULT_METRIC) if p.device_hours), key=lambda p: p.device_hours or 0.0
     )
-    known = [one for one in map(conditions.known_from, data.fits, data.forecasts) if one is not None]
+    known = [one for one in map(known_from, data.fits, data.forecasts) if one is not None]
     x = np.array([point.device_hours for point in points], float)
     y = np.array([point.value for point in points], float)
     stderr = np.array([point.stderr or 0.0 for point in points], float)
-    for left in conditions.departures(x, y, stderr, known, condition.in_a_row):
+    for left in departures(x, y, stderr, known, condition.in_a_row):
         point, side = points[left.counted], "below" if left.below else "above"
         says = (
             f"the actual left the band {'downwards' if left.below else 'upwards'}: pass rate {words.rate(point.value)} "

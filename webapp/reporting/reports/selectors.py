@@ -11,7 +11,6 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from webapp.base.errors import NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.reporting.reports import document, resolve
-from webapp.reporting.reports.document import Ask
 from webapp.reporting.reports.models import Draft, Publication, Report
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.selectors import shares_of
@@ -88,9 +87,9 @@ def _parts(project: Project, text: str, frozen: Sequence[Payload] | None, *, liv
     return shown
 
 
-def ask_of(block_text: str) -> Ask | None:
+def ask_of(block_text: str) -> document.Ask | None:
     """The one block of a text, if it is one and can be read."""
-    found = [part for part in document.read(block_text) if isinstance(part, Ask)]
+    found = [part for part in document.read(block_text) if isinstance(part, document.Ask)]
     return found[0] if len(found) == 1 else None
 
 

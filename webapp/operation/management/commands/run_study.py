@@ -13,7 +13,6 @@ from training.study import plan
 from training.study.book import Book
 from training.study.corpus import CorpusError
 from training.study.file import StudyFileError, Written, load_study
-from training.study.plan import PlannedRun
 from training.study.runner import Means, Runner, StudyError, set_nice
 
 GRACE_SECONDS = 60  # for a checkpoint
@@ -57,7 +56,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _train(
-        self, written: Written, runs: list[PlannedRun], book: Book, folder: Path, options: dict[str, Any]
+        self, written: Written, runs: list[plan.PlannedRun], book: Book, folder: Path, options: dict[str, Any]
     ) -> None:
         set_nice(options["nice"])
         keep_private(folder)
@@ -91,7 +90,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def check_words(written: Written, runs: list[PlannedRun], book: Book, folder: Path) -> str:
+def check_words(written: Written, runs: list[plan.PlannedRun], book: Book, folder: Path) -> str:
     """What a start would do, and about how long it would take."""
     path = folder / "studies" / written.path.stem
     runner = Runner(written, runs, path, book, Means(TRAINER, folder), print)

@@ -9,7 +9,6 @@ from typing import Any
 from django.core.management import BaseCommand, CommandParser
 
 from stack import environment, parts
-from stack.environment import ROOT
 
 
 class Command(BaseCommand):
@@ -32,5 +31,5 @@ class Command(BaseCommand):
         }[part]()
         environment.keep_private(environment.home())
         variables = parts.ONE_THREAD if part == "web" else parts.CELERY
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [str(environment.ROOT), os.environ.get("PYTHONPATH")]))
         os.execve(command[0], command, {**os.environ, **variables, "PYTHONPATH": path})  # nosec B606  # no shell
