@@ -6,6 +6,7 @@ What `manage.py check` says of a provider that is half configured.
 """
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from allauth.core import context
@@ -74,10 +75,9 @@ def used(request: HttpRequest, user: User, authenticator: Authenticator, **_: An
 
 
 @register()
-def openid(**_: Any) -> list[CheckMessage]:
+def openid(**_: Any) -> Iterator[CheckMessage]:
     """The role of new people must be one; it would only be found out when the first of them signs in."""
     it: Configuration | None = settings.OIDC
-    if it is None or it.default_role in Role.values:
-        return []
-    known = ", ".join(Role.values)
-    return [Error(f"HEADROOM_OIDC_DEFAULT_ROLE must be one of {known}, not {it.default_role!r}.")]
+    if it is not None and it.default_role not in Role.values:
+        known = ", ".join(Role.values)
+        yield Error(f"HEADROOM_OIDC_DEFAULT_ROLE must be one of {known}, not {it.default_role!r}.")

@@ -179,7 +179,10 @@ def _import(
         if staging.has_numbers(part):
             staging.number_rows(part)
     for part in tables.PARTS:
-        _store(reader, part, project)
+        try:
+            staging.insert(part, project)
+        except DatabaseError as error:
+            raise _refused(reader, part.name, error) from error
     _keep_files(reader, project)
     staging.execute(SEEN, project.pk)
     _check_constraints(reader)
@@ -246,11 +249,12 @@ def _people(project: Project, chosen: Mapping[str, str]) -> list[Match]:
     """Who is who; names under something are kept by accounts that cannot sign in, members who are not here go."""
     found = match([Person(*row) for row in staging.people_rows()], chosen)
     needed = staging.people_named(part for part in tables.PARTS if part.model is not Membership)
-    done = []
-    for one in found:
-        if one.here is None and one.person.id in needed:
-            one = Match(one.person, keep_name(one.person, project.slug), made=True)
-        done.append(one)
+    done = [
+        Match(one.person, keep_name(one.person, project.slug), made=True)
+        if one.here is None and one.person.id in needed
+        else one
+        for one in found
+    ]
     members = [one.person.id for one in done if one.here is not None and not one.made]
     staging.execute("DELETE FROM staged_accounts_project_members WHERE NOT user_id = ANY(%s)", members)
     staging.map_people((one.person.id, one.here.pk) for one in done if one.here is not None)
@@ -265,13 +269,6 @@ def _stop(manifest: Manifest) -> int:
     staging.execute(STOP.format(table="runs_attempt", words="message"), WENT_ON, now, states)
     staging.execute(STOP.format(table="runs_run", words="state_reason"), WENT_ON, now, states)
     return told
-
-
-def _store(reader: Reader, part: tables.Part, project: Project) -> None:
-    try:
-        staging.insert(part, project)
-    except DatabaseError as error:
-        raise _refused(reader, part.name, error) from error
 
 
 def _keep_files(reader: Reader, project: Project) -> None:

@@ -63,12 +63,13 @@ def people_rows() -> list[tuple]:
 
 def people_named(parts: Iterable[Part]) -> set[int]:
     """Ids, as of there, of everybody whom rows of these parts name."""
-    found: set[int] = set()
-    for part in parts:
-        for each in part.people():
-            named = f'SELECT DISTINCT "{each.column}" FROM "{staged(part)}"'  # nosec B608  # names of models
-            found |= {row[0] for row in _rows(named) if row[0]}
-    return found
+    return {
+        row[0]
+        for part in parts
+        for each in part.people()
+        for row in _rows(f'SELECT DISTINCT "{each.column}" FROM "{staged(part)}"')  # nosec B608  # names of models
+        if row[0]
+    }
 
 
 def map_people(pairs: Iterable[tuple[int, int]]) -> None:

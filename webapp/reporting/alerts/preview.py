@@ -4,6 +4,7 @@ A rule tried out: a test goes where the rule would send, for real.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -74,16 +75,15 @@ def preview(
     )  # fmt: skip
 
 
-def _hits(run: Run, condition: Condition, since: datetime, now: datetime, cooldown: timedelta) -> list[Hit]:
-    found: list[Hit] = []
+def _hits(
+    run: Run, condition: Condition, since: datetime, now: datetime, cooldown: timedelta
+) -> Iterator[Hit]:
     last: datetime | None = None
     for event in events_of(condition, RunData(run)):
-        if not since <= event.at <= now:
-            continue
-        muted = last is not None and event.at - last < cooldown
-        last = last if muted else event.at
-        found.append(Hit(run, event, muted))
-    return found
+        if since <= event.at <= now:
+            muted = last is not None and event.at - last < cooldown
+            last = last if muted else event.at
+            yield Hit(run, event, muted)
 
 
 def _note(project: Project, condition: Condition) -> str:

@@ -1,7 +1,7 @@
 """Reading reports: lists, one version as parts that can be drawn, and what changed between texts."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -60,31 +60,29 @@ class Version:
 
 def draft_version(project: Project, title: str, text: str) -> Version:
     """A text with live numbers."""
-    parts = _parts(project, text, None, live=True)
+    parts = list(_parts(project, text, None, live=True))
     return Version(title, parts, problems=[b for p in parts if (b := p.block) and b["kind"] == "problem"])
 
 
 def published_version(project: Project, publication: Publication, *, live: bool | None = None) -> Version:
     """A published version; `live` None is as its author chose. With live numbers each block that changed says so."""
     live = publication.is_live if live is None else live
-    parts = _parts(project, publication.text, publication.frozen, live=live)
+    parts = list(_parts(project, publication.text, publication.frozen, live=live))
     return Version(publication.title, parts, publication, is_frozen=not live)
 
 
-def _parts(project: Project, text: str, frozen: Sequence[Payload] | None, *, live: bool) -> list[Shown]:
-    shown: list[Shown] = []
+def _parts(project: Project, text: str, frozen: Sequence[Payload] | None, *, live: bool) -> Iterator[Shown]:
     number = 0
     for part in document.read(text):
         if isinstance(part, document.Prose):
-            shown.append(Shown(html=document.html_of(part)))
+            yield Shown(html=document.html_of(part))
             continue
         number += 1
         then = frozen[number - 1] if frozen and number <= len(frozen) else None
         now = resolve.shown(project, part) if live or then is None else None
         block = now if now is not None else then
         changed = now is not None and then is not None and resolve.digest(now) != resolve.digest(then)
-        shown.append(Shown(block=block, number=number, changed=changed))
-    return shown
+        yield Shown(block=block, number=number, changed=changed)
 
 
 def ask_of(block_text: str) -> document.Ask | None:
