@@ -42,16 +42,16 @@ def redacted(text: str, values: Iterable[str]) -> str:
 
     A text that was cut in the middle of a value begins with that value's end: that is replaced, too.
     """
-    forms = {form for value in values for form in _forms(value)}
+    forms = {
+        form
+        for value in values
+        for form in (value, quote(value, safe=""), quote(value), json.dumps(value)[1:-1])
+    }
     for form in sorted(forms, key=len, reverse=True):  # one value may be a part of another
         text = text.replace(form, MASK)
     for form in forms:
         text = _without_rest(text, form)
     return text
-
-
-def _forms(value: str) -> set[str]:
-    return {value, quote(value, safe=""), quote(value), json.dumps(value)[1:-1]}
 
 
 def _without_rest(text: str, form: str) -> str:

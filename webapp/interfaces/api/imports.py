@@ -13,7 +13,7 @@ from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
 from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
 from webapp.interfaces.imports import claims, services, uploads
-from webapp.interfaces.imports.models import Import, ImportedRun
+from webapp.interfaces.imports.models import Import
 
 router = Router(tags=["imports"])
 OPTIONS_SCHEMA = uploads.OptionsBody.model_json_schema()
@@ -168,7 +168,18 @@ def resume_import(
 
 def _detail(request: HttpRequest, import_id: str) -> Payload:
     found = claims.import_by_id(project_of(request), import_id)
-    return import_payload(found) | {"runs": [_run_payload(row) for row in claims.runs_in(found)]}
+    runs = [
+        {
+            "run": row.run_id,
+            "name": row.run.name,
+            "state": row.run.state,
+            "rows_read": row.rows_done,
+            "rows_stored": row.rows_stored,
+            "is_broken": row.is_broken,
+        }
+        for row in claims.runs_in(found)
+    ]
+    return import_payload(found) | {"runs": runs}
 
 
 def import_payload(one: Import) -> Payload:
@@ -177,15 +188,4 @@ def import_payload(one: Import) -> Payload:
     return same | {
         "created_by": one.user.get_username() if one.user else None,
         "broken": broken,
-    }
-
-
-def _run_payload(row: ImportedRun) -> Payload:
-    return {
-        "run": row.run_id,
-        "name": row.run.name,
-        "state": row.run.state,
-        "rows_read": row.rows_done,
-        "rows_stored": row.rows_stored,
-        "is_broken": row.is_broken,
     }

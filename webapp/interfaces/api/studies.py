@@ -202,19 +202,17 @@ def study_detail(study: Study, axis_value: float | None = None) -> Payload:
         law = (law or {}) | {"forecast": at_value(law, axis_value)}
     return study_payload(study) | {
         "progress": progress_sentence(selectors.progress_of(study)),
-        "variants": [_arm(group) for group in groups],
+        "variants": [
+            {
+                "position": group.arm.position,
+                "axis": group.arm.axis,
+                "value": group.arm.value,
+                "label": group.arm.label,
+                "recipe": group.arm.revision.recipe.slug if group.arm.revision else None,
+                "revision": group.arm.revision.number if group.arm.revision else None,
+            }
+            for group in groups
+        ],
         "axis_law": law,
         "results": found,
-    }
-
-
-def _arm(group: selectors.Group) -> Payload:
-    arm = group.arm
-    return {
-        "position": arm.position,
-        "axis": arm.axis,
-        "value": arm.value,
-        "label": arm.label,
-        "recipe": arm.revision.recipe.slug if arm.revision else None,
-        "revision": arm.revision.number if arm.revision else None,
     }

@@ -116,9 +116,9 @@ def test_a_project_that_is_not_there_keeps_nobody_out(client, provider, settings
 
 
 def test_a_role_that_is_none_is_found_by_the_check(provider, settings):
-    assert signals.openid() == []
+    assert list(signals.openid()) == []
     configure(settings, provider, DEFAULT_ROLE="member")
-    assert "DEFAULT_ROLE must be one of viewer" in signals.openid()[0].msg
+    assert "DEFAULT_ROLE must be one of viewer" in next(signals.openid()).msg
 
 
 def test_a_taken_name_gets_a_number(client, provider):

@@ -3,7 +3,6 @@
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -27,7 +26,7 @@ class Command(BaseCommand):
         supervisor = Supervisor(options["home"], host=options["host"], port=options["port"])
         # SIGINT too: where a shell starts the demo in the background, it would be ignored.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _interrupt)
+            signal.signal(number, signal.default_int_handler)
         try:
             fitted = run_demo(supervisor, stay=not options["exit"])
         except (StackError, AlreadyRunning) as error:
@@ -52,7 +51,3 @@ def run_demo(supervisor: Supervisor, *, stay: bool) -> bool:
         print_line(f"\nThe stack stays up at {url}; Ctrl-C stops it.")
         supervisor.wait()
     return fitted
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
