@@ -1,9 +1,14 @@
 """Errors that services raise for their callers. Pages show them beside the field, the API as {"error": {...}}."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from django.db.models import Model, QuerySet
+
+M = TypeVar("M", bound="Model")
 
 MOST_NAMED = 20  # values at fault in one answer; the others are counted
 MOST_OF_PATH = 300  # characters of each
@@ -97,6 +102,13 @@ class Forbidden(ServiceError):
 
 class NotFound(ServiceError):
     status, code = 404, "not_found"
+
+
+def first_of(rows: "QuerySet[M]", missing: str, *, field: str | None = None) -> "M":
+    """The first of these rows. Raises NotFound, in these words, where there is none."""
+    if (found := rows.first()) is None:
+        raise NotFound(missing, field=field)
+    return found
 
 
 class Conflict(ServiceError):

@@ -20,7 +20,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.base.claims import unless_there
-from webapp.base.errors import Conflict, Forbidden, InvalidInput, NotFound
+from webapp.base.errors import Conflict, Forbidden, InvalidInput, first_of
 from webapp.identity.accounts.models import Invitation, Membership, Project, Role, User
 from webapp.identity.accounts.permissions import role_in
 from webapp.identity.accounts.services import checked_role, digest, lock, set_role
@@ -91,9 +91,8 @@ def open_invitations(project: Project):
 def find_invitation(token: str) -> Invitation:
     """The invitation of a link, whatever its state. Raises NotFound."""
     found = Invitation.objects.select_related("project__organisation", "invited_by")
-    if (invitation := found.filter(digest=digest(token)).first()) is None:
-        raise NotFound("There is no such invitation. It may have been cut short when it was copied.")
-    return invitation
+    missing = "There is no such invitation. It may have been cut short when it was copied."
+    return first_of(found.filter(digest=digest(token)), missing)
 
 
 def why_refused(invitation: Invitation, now: datetime) -> str | None:

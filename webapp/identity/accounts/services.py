@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from webapp.base.claims import unless_there
-from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput, NotFound, first_of
 from webapp.identity.accounts.models import (
     ApiToken,
     Membership,
@@ -219,10 +219,8 @@ def lock(project: Project) -> None:
 
 def _locked(project: Project, user: User) -> Membership:
     lock(project)
-    membership = Membership.objects.filter(project=project, user=user).select_related("user").first()
-    if membership is None:
-        raise NotFound(f"{user} is not a member of this project.")
-    return membership
+    rows = Membership.objects.filter(project=project, user=user).select_related("user")
+    return first_of(rows, f"{user} is not a member of this project.")
 
 
 def _refuse_last_admin(membership: Membership) -> None:
@@ -322,9 +320,8 @@ def add_owner(organisation: Organisation, *, username: str, actor: User) -> User
 def person_of(organisation: Organisation, user_id: int) -> User:
     """Another owner, or a member of a project. Raises NotFound for anybody else, who is not named."""
     known = Q(owned_organisations=organisation) | Q(projects__organisation=organisation)
-    if (user := User.objects.filter(known, pk=user_id).distinct().first()) is None:
-        raise NotFound("There is no such person in this organisation.")
-    return user
+    people = User.objects.filter(known, pk=user_id).distinct()
+    return first_of(people, "There is no such person in this organisation.")
 
 
 @transaction.atomic

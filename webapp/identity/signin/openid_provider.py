@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -79,10 +80,7 @@ class Provider:
 
 def provider(issuer: str) -> Provider:
     """The provider with this issuer. Raises ProviderFailed."""
-    if (known := cache.get(f"oidc:{issuer}")) is None:
-        known = _discover(issuer)
-        cache.set(f"oidc:{issuer}", known, KEPT_S)
-    return known
+    return cache.get_or_set(f"oidc:{issuer}", partial(_discover, issuer), KEPT_S)
 
 
 def _discover(issuer: str) -> Provider:

@@ -10,7 +10,7 @@ from django.http import FileResponse, HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from webapp.base.errors import NotFound
+from webapp.base.errors import first_of
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_RUN, WRITE, WRITE_RUN, check_goes_on, run_of, user_of
 from webapp.interfaces.api.openapi import BYTES, answers
@@ -124,8 +124,7 @@ def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[
     """From the first line on; an empty page whose `next` is not null says that nothing new was printed yet."""
     run = run_of(request, run_id)
     number = query.attempt or run.attempt_number
-    if (attempt := run.attempts.filter(number=number).first()) is None:
-        raise NotFound(f"This run has no attempt {number}.")
+    attempt = first_of(run.attempts.filter(number=number), f"This run has no attempt {number}.")
     kept, after = Kept(attempt), place_of(query.cursor)
     lines = kept.matching(query.q, query.limit, after=after) if query.q else kept.after(after, query.limit)
     is_full = len(lines) == query.limit

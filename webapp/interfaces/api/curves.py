@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Query, Router
 
-from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound
+from webapp.base.errors import MOST_OF_PATH, InvalidInput, NotFound, first_of
 from webapp.base.formats import csv_file
 from webapp.interfaces.api.auth import READ, READ_HEAVY, project_of, run_of
 from webapp.interfaces.api.curve_schemas import (
@@ -289,9 +289,8 @@ def _fits(fits: Any, record: Record, query: FitQuery, name: str) -> HttpResponse
 def get_fit(request: HttpRequest, fit_id: int) -> HttpResponse:
     """Its parameters never change; `superseded`, and the intervals of its forecast, may."""
     project = project_of(request)
-    fit = Fit.objects.filter(pk=fit_id, run__project=project, run__deleted_at=None).first()
-    if fit is None:
-        raise NotFound(f"There is no fit {fit_id}.")
+    rows = Fit.objects.filter(pk=fit_id, run__project=project, run__deleted_at=None)
+    fit = first_of(rows, f"There is no fit {fit_id}.")
     record = record_of(project)
     unless_known(request, fit.pk, fit.superseded, fit.forecast is None, record.stamp, record.is_on)
     return unchecked(fit_payload(fit, record))

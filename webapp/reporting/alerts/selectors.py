@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Max, Prefetch, Q, QuerySet
 
-from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.errors import InvalidInput, first_of
 from webapp.identity.accounts.models import Project, User
 from webapp.record.runs.filtering import compile_filter
 from webapp.reporting.alerts import conditions, hours
@@ -56,10 +56,7 @@ def visible_rules(user: User, project: Project) -> QuerySet[AlertRule]:
 def rule_by_id(user: User, project: Project, rule_id: int, *, lock: bool = False) -> AlertRule:
     """A rule of the project's or of the user's own; `lock`: until the transaction ends. Raises NotFound."""
     visible = visible_rules(user, project).filter(pk=rule_id)
-    rule = (visible.select_for_update(of=("self",)) if lock else visible).first()
-    if rule is None:
-        raise NotFound("There is no such rule.")
-    return rule
+    return first_of(visible.select_for_update(of=("self",)) if lock else visible, "There is no such rule.")
 
 
 def channels_of(user: User, project: Project, *, shared: bool | None = None) -> list[Channel]:
@@ -73,10 +70,8 @@ def channels_of(user: User, project: Project, *, shared: bool | None = None) -> 
 
 def channel_by_id(user: User, project: Project, channel_id: int) -> Channel:
     """A channel of the project's or of the user's own. Raises NotFound."""
-    channel = Channel.objects.filter(Q(owner=user) | Q(project=project), pk=channel_id).first()
-    if channel is None:
-        raise NotFound("There is no such channel.")
-    return channel
+    visible = Channel.objects.filter(Q(owner=user) | Q(project=project))
+    return first_of(visible.filter(pk=channel_id), "There is no such channel.")
 
 
 def quiet_words(stored: Channel | Preferences | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from django.http import QueryDict
 from django.urls import reverse
 
-from webapp.base.errors import InvalidInput, NotFound, ServiceError
+from webapp.base.errors import InvalidInput, NotFound, ServiceError, first_of
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
@@ -97,10 +97,9 @@ def _chart(project: Project, ask: Ask) -> Payload:
 
 
 def _run(project: Project, key: str, field: str = "run") -> Run:
-    found = Run.objects.filter(project=project, pk=key).select_related("revision__recipe").first()
-    if found is None:
-        raise NotFound(f"there is no run {key[:40]} in this project: it may have been deleted.", field=field)
-    return found
+    rows = Run.objects.filter(project=project, pk=key).select_related("revision__recipe")
+    missing = f"there is no run {key[:40]} in this project: it may have been deleted."
+    return first_of(rows, missing, field=field)
 
 
 def _table(project: Project, ask: Ask) -> Payload:
@@ -198,11 +197,9 @@ NUMBERS: dict[str, Callable[[Payload], tuple[str, str, str]]] = {
 
 def _prediction(project: Project, ask: Ask) -> Payload:
     rows = Prediction.objects.filter(project=project, pk=ask.which)
-    found = (
-        rows.select_related("author", "rival__revision__recipe", "run").prefetch_related("outcomes").first()
-    )
-    if found is None:
-        raise NotFound(f"there is no prediction {ask.which[:40]} in this project.", field="prediction")
+    rows = rows.select_related("author", "rival__revision__recipe", "run").prefetch_related("outcomes")
+    missing = f"there is no prediction {ask.which[:40]} in this project."
+    found = first_of(rows, missing, field="prediction")
     facts = [
         ["Claim", claims.in_a_line(found)],
         ["Made", f"{found.created_at:%-d %B %Y}, from {label_of(found.run)}, {claims.fitted_up_to(found)}"],

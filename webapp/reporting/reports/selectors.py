@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
-from webapp.base.errors import NotFound
+from webapp.base.errors import first_of
 from webapp.identity.accounts.models import Project, User
 from webapp.reporting.reports import document, resolve
 from webapp.reporting.reports.models import Draft, Publication, Report
@@ -114,9 +114,7 @@ def written_by(rows: QuerySet[Any], user: User) -> set[str]:
 def report_by_id(project: Project, key: str) -> Report:
     """A report of this project. Raises NotFound, also for one of another project."""
     rows = Report.objects.select_related("project", "created_by", "saved_by")
-    if (found := rows.filter(project=project, pk=key).first()) is None:
-        raise NotFound(f"There is no report {key}.")
-    return found
+    return first_of(rows.filter(project=project, pk=key), f"There is no report {key}.")
 
 
 def publication_of(report: Report, number: int | None = None) -> Publication | None:

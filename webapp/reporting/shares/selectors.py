@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from webapp.base.errors import NotFound
+from webapp.base.errors import NotFound, first_of
 from webapp.identity.accounts.models import Project
 from webapp.identity.accounts.services import digest
 from webapp.record.runs.models import Run
@@ -132,8 +132,7 @@ def drawing_of(share: Share) -> Drawing:
 def _run(share: Share) -> Drawing:
     asked = share.question
     runs = Run.objects.filter(project=share.project_id, pk=asked["run"])
-    if (run := runs.select_related("revision__recipe").first()) is None:
-        raise NotFound(GONE)
+    run = first_of(runs.select_related("revision__recipe"), GONE)
     robust = asked.get("robust", False)
     question = Question(asked["x"], asked["cutoff"], asked["lo"], metric=asked["metric"], robust=robust)
     figure = run_figure(run, question)
