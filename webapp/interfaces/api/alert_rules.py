@@ -13,7 +13,7 @@ from pydantic import Field
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, person_of, project_of, user_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
+from webapp.interfaces.api.paging import PageQuery, Payload, page, page_of
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.reporting.alerts import preview, rules, selectors
 from webapp.reporting.alerts.models import AlertRule, Channel, Delivery, Firing
@@ -85,7 +85,7 @@ class TestOut(Schema):
     items: list[TriedOut]
 
 
-@router.get("/rules", auth=READ, response=Page[RuleOut], summary="The project's rules, and one's own")
+@router.get("/rules", auth=READ, response=page_of(RuleOut), summary="The project's rules, and one's own")
 def list_rules(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """By id. Other people's own rules are not among them."""
     found = selectors.visible_rules(person_of(request), project_of(request))
@@ -198,7 +198,7 @@ class FiringOut(Schema):
 @router.get(
     "",
     auth=READ_HEAVY,
-    response=Page[FiringOut],
+    response=page_of(FiringOut),
     summary="What alerts found, newest first",
     operation_id="webapp_api_alerts_list_firings",
 )

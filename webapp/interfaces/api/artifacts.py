@@ -14,7 +14,7 @@ from webapp.base.errors import first_of
 from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_RUN, WRITE, WRITE_RUN, check_goes_on, run_of, user_of
 from webapp.interfaces.api.openapi import BYTES, answers
-from webapp.interfaces.api.paging import Page, PageQuery, page, place_of
+from webapp.interfaces.api.paging import PageQuery, page, page_of, place_of
 from webapp.record.artifacts import store
 from webapp.record.logs.selectors import MOST_WANTED, Kept
 
@@ -36,7 +36,7 @@ class ArtifactOut(Schema):
 
 
 @router.get(
-    "/{run_id}/artifacts", auth=READ_RUN, response=Page[ArtifactOut], summary="The files of a run, by path"
+    "/{run_id}/artifacts", auth=READ_RUN, response=page_of(ArtifactOut), summary="The files of a run, by path"
 )
 def list_artifacts(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:
     """What its trainer, or a client for it, has kept there."""

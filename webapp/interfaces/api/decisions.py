@@ -9,7 +9,7 @@ from pydantic import Field
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, person_of, project_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
+from webapp.interfaces.api.paging import PageQuery, Payload, page, page_of
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.science.decisions import selectors
 from webapp.science.decisions.models import Entry
@@ -45,7 +45,7 @@ class DecisionQuery(PageQuery):
     object_id: str = Field("", description="Id of a run, prediction or study.")
 
 
-@router.get("", auth=READ_HEAVY, response=Page[DecisionOut], summary="The decision log, newest first")
+@router.get("", auth=READ_HEAVY, response=page_of(DecisionOut), summary="The decision log, newest first")
 def list_decisions(request: HttpRequest, query: Query[DecisionQuery]) -> Payload:
     """A decision must match all parameters that are given."""
     filters = query.dict(exclude={"cursor", "limit"})

@@ -10,7 +10,7 @@ from pydantic import Field
 from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, run_of, user_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import Page, PageQuery, page
+from webapp.interfaces.api.paging import PageQuery, page, page_of
 from webapp.record.evaluations import services
 from webapp.record.evaluations.models import Evaluation
 
@@ -40,7 +40,7 @@ class EvaluationOut(Schema):
 @router.get(
     "/{run_id}/evaluations",
     auth=READ_HEAVY,
-    response=Page[EvaluationOut],
+    response=page_of(EvaluationOut),
     summary="Benchmarks of a run's checkpoints",
 )
 def list_evaluations(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:

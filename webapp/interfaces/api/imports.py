@@ -11,7 +11,7 @@ from webapp.base.errors import InvalidInput
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_HEAVY, project_of, user_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
+from webapp.interfaces.api.paging import PageQuery, Payload, page, page_of
 from webapp.interfaces.imports import claims, services, uploads
 from webapp.interfaces.imports.models import Import
 
@@ -75,7 +75,7 @@ Files = File(None, description="One file, several, or one archive (.zip, .tar.gz
 IN_FORM = {"x-options-schema": OPTIONS_SCHEMA}
 
 
-@router.get("", auth=READ_HEAVY, response=Page[ImportOut], summary="List imports, newest first")
+@router.get("", auth=READ_HEAVY, response=page_of(ImportOut), summary="List imports, newest first")
 def list_imports(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with how much was read and stored, and why it broke off where it did."""
     rows = claims.imports_of(project_of(request))

@@ -11,13 +11,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from django.core.exceptions import ValidationError as FieldError
 from django.db.models import Count, Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import parse_etags
 from ninja import Field, Schema
+from pydantic import create_model
 
 from webapp.base.disk import code_version
 from webapp.base.errors import InvalidInput
@@ -28,7 +29,6 @@ from webapp.record.runs.points import CurvePoint
 from webapp.science.curves.models import Fit
 from webapp.science.predictions.models import Outcome, Pending, Prediction, Review, ReviewRequest
 
-Item = TypeVar("Item")
 Payload = dict[str, Any]
 NO_CURSOR = "cursor is not one that a page gave out."
 DEFAULT_LIMIT = 50
@@ -46,15 +46,10 @@ class PageQuery(Schema):
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
 
 
-class Page(Schema, Generic[Item]):
-    # No docstring: each schema made of it would have it in the OpenAPI document.
-    items: list[Item]
-    next: str | None
-
-    @classmethod
-    def model_parametrized_name(cls, params: tuple[type, ...]) -> str:
-        """`Page[RunOut]` is called RunPage."""
-        return f"{params[0].__name__.removesuffix('Out')}Page"
+def page_of(item: type[Schema]) -> type[Schema]:
+    """The schema of a page of these: of RunOut, RunPage."""
+    name = f"{item.__name__.removesuffix('Out')}Page"
+    return create_model(name, __base__=Schema, items=(list[item], ...), next=(str | None, ...))  # type: ignore[valid-type]
 
 
 def page(

@@ -13,7 +13,14 @@ from webapp.base.formats import csv_file
 from webapp.identity.accounts.models import User
 from webapp.interfaces.api.auth import READ, READ_HEAVY, WRITE, WRITE_AS_REVIEW, person_of, project_of, run_of
 from webapp.interfaces.api.openapi import CSV, answers
-from webapp.interfaces.api.paging import Page, Payload, page, rows_after, unless_known, version_of_predictions
+from webapp.interfaces.api.paging import (
+    Payload,
+    page,
+    page_of,
+    rows_after,
+    unless_known,
+    version_of_predictions,
+)
 from webapp.interfaces.api.parsing import unchecked
 from webapp.interfaces.api.payloads import (
     COLUMNS,
@@ -52,7 +59,7 @@ router = Router(tags=["predictions"])
 @router.get(
     "",
     auth=READ_HEAVY,
-    response=Page[PredictionOut],
+    response=page_of(PredictionOut),
     summary="List predictions, newest first",
     openapi_extra=answers(files=(CSV,), etag=True),
 )

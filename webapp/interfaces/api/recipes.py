@@ -8,14 +8,14 @@ from ninja import Query, Router, Status
 from webapp.interfaces.api import schemas
 from webapp.interfaces.api.auth import LAUNCH, READ, project_of, user_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import Page, PageQuery, page
+from webapp.interfaces.api.paging import PageQuery, page, page_of
 from webapp.interfaces.api.payloads import recipe_payload, revision_payload
 from webapp.record.recipes import selectors, services
 
 router = Router(tags=["recipes"])
 
 
-@router.get("", auth=READ, response=Page[schemas.RecipeOut], summary="List recipes")
+@router.get("", auth=READ, response=page_of(schemas.RecipeOut), summary="List recipes")
 def list_recipes(request: HttpRequest, query: Query[PageQuery]) -> dict[str, Any]:
     """By slug, each with its newest revision and the number of its runs."""
     recipes = selectors.recipes_of(project_of(request))
@@ -47,7 +47,7 @@ def get_recipe(request: HttpRequest, slug: str) -> dict[str, Any]:
 
 
 @router.get(
-    "/{slug}/revisions", auth=READ, response=Page[schemas.RevisionOut], summary="A recipe's revisions"
+    "/{slug}/revisions", auth=READ, response=page_of(schemas.RevisionOut), summary="A recipe's revisions"
 )
 def list_revisions(request: HttpRequest, slug: str, query: Query[PageQuery]) -> dict[str, Any]:
     """Newest first, each with its whole configuration. A revision never changes."""

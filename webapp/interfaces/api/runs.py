@@ -32,7 +32,7 @@ from webapp.interfaces.api.auth import (
     user_of,
 )
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import Page, page, page_since, unless_known
+from webapp.interfaces.api.paging import page, page_of, page_since, unless_known
 from webapp.interfaces.api.parsing import BATCH_BODY, parse_batch
 from webapp.interfaces.api.payloads import (
     point_payload,
@@ -56,7 +56,7 @@ TOO_MANY_NAMES = (
 PRIORITIES = {label: value for value, label in Run.Priority.choices}
 
 
-@router.get("", auth=READ_HEAVY, response=Page[schemas.RunOut], summary="List runs, newest first")
+@router.get("", auth=READ_HEAVY, response=page_of(schemas.RunOut), summary="List runs, newest first")
 def list_runs(request: HttpRequest, query: Query[schemas.RunQuery]) -> dict[str, Any]:
     """A run must match all parameters that are given. `filter` can ask for more than the others."""
     filters = selectors.RunFilters(query.state, query.recipe, query.task, query.model, query.q, query.alarm)

@@ -12,7 +12,7 @@ from webapp.interfaces import files
 from webapp.interfaces.api.auth import READ_HEAVY, READ_WHOLE, WRITE_RUN, check_attempt, check_goes_on, run_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import JSONL, answers
-from webapp.interfaces.api.paging import Page, PageQuery, page, place_of
+from webapp.interfaces.api.paging import PageQuery, page, page_of, place_of
 from webapp.interfaces.exports.forms import download, jsonl_pieces
 from webapp.record.samples import selectors, store
 from webapp.record.samples.models import SampleFile
@@ -94,7 +94,7 @@ class HistoryOut(Schema):
 @router.get(
     "/{run_id}/samples",
     auth=READ_HEAVY,
-    response=Page[SampleFileOut],
+    response=page_of(SampleFileOut),
     summary="Steps of which samples are kept",
 )
 def list_samples(request: HttpRequest, run_id: str, query: Query[PageQuery]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pydantic import Field
 from webapp.interfaces.api.auth import LAUNCH, READ_HEAVY, project_of, user_of
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.openapi import answers
-from webapp.interfaces.api.paging import Page, PageQuery, Payload, page
+from webapp.interfaces.api.paging import PageQuery, Payload, page, page_of
 from webapp.interfaces.api.schemas import Body as StrictBody
 from webapp.science.studies import selectors, services
 from webapp.science.studies.law import at_value
@@ -131,7 +131,7 @@ class StudyDetail(StudyOut):
     )
 
 
-@router.get("", auth=READ_HEAVY, response=Page[StudyOut], summary="List studies, newest first")
+@router.get("", auth=READ_HEAVY, response=page_of(StudyOut), summary="List studies, newest first")
 def list_studies(request: HttpRequest, query: Query[PageQuery]) -> Payload:
     """Each with its base recipe, and how many of its runs have succeeded."""
     studies = selectors.studies_of(project_of(request))
