@@ -12,7 +12,7 @@ import re
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.core.cache import cache
@@ -80,7 +80,7 @@ class Provider:
 
 def provider(issuer: str) -> Provider:
     """The provider with this issuer. Raises ProviderFailed."""
-    return cache.get_or_set(f"oidc:{issuer}", partial(_discover, issuer), KEPT_S)
+    return cast(Provider, cache.get_or_set(f"oidc:{issuer}", partial(_discover, issuer), KEPT_S))
 
 
 def _discover(issuer: str) -> Provider:

@@ -17,7 +17,7 @@ from django.db import connections
 from stack import environment, outside
 from stack.home_lock import AlreadyRunning, lock_home
 from stack.postgres import start_postgres
-from webapp.base.errors import ServiceError
+from webapp.base.errors import ServiceError, first_of
 from webapp.identity.accounts.models import Organisation, Project, User
 from webapp.identity.accounts.services import DEFAULT_ORGANISATION, default_organisation
 
@@ -35,26 +35,20 @@ class OperatorCommand(BaseCommand):
 
 
 def user_named(username: str) -> User:
-    """Raises CommandError where there is none."""
-    if (user := User.objects.filter(username=username).first()) is None:
-        raise CommandError(f"there is no user {username!r}")
-    return user
+    """Raises NotFound."""
+    return first_of(User.objects.filter(username=username), f"there is no user {username!r}")
 
 
 def project_named(slug: str) -> Project:
-    """Raises CommandError where there is none."""
-    if (project := Project.objects.filter(slug=slug).first()) is None:
-        raise CommandError(f"there is no project {slug!r}")
-    return project
+    """Raises NotFound."""
+    return first_of(Project.objects.filter(slug=slug), f"there is no project {slug!r}")
 
 
 def organisation_named(slug: str) -> Organisation:
-    """The default one is made when it is first named. Raises CommandError where there is none."""
+    """The default one is made when it is first named. Raises NotFound."""
     if slug == DEFAULT_ORGANISATION:
         return default_organisation()
-    if (found := Organisation.objects.filter(slug=slug).first()) is None:
-        raise CommandError(f"there is no organisation {slug!r}")
-    return found
+    return first_of(Organisation.objects.filter(slug=slug), f"there is no organisation {slug!r}")
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
@@ -36,7 +35,7 @@ from webapp.base.metrics import COUNTED, SHARED_FOLDER
 from webapp.identity.audit.services import client_address
 from webapp.record.health.models import ClusterSeen
 from webapp.record.runs.models import Run
-from webapp.reporting.status import Status, Waiting, status_now
+from webapp.reporting.status import Status, status_now
 
 log = logging.getLogger(__name__)
 Network = IPv4Network | IPv6Network
@@ -88,11 +87,8 @@ def _waiting(status: Status) -> Iterator[Metric]:
     for name, short, said, waiting in queues:
         yield _gauge(f"headroom_{name}", f"{said}.", waiting.count)
         age = f"{said}: age of the oldest; 0 where there is none."
-        yield _gauge(f"headroom_{short}_oldest_age_seconds", age, _age(waiting, status.at))
-
-
-def _age(waiting: Waiting, now: datetime) -> float:
-    return 0.0 if waiting.oldest is None else max(0.0, (now - waiting.oldest).total_seconds())
+        seconds = (status.at - (waiting.oldest or status.at)).total_seconds()
+        yield _gauge(f"headroom_{short}_oldest_age_seconds", age, max(0.0, seconds))
 
 
 def _broker(status: Status) -> Iterator[Metric]:
@@ -107,8 +103,7 @@ def _workers(status: Status) -> Iterator[Metric]:
     alive = sum(worker.is_alive for worker in status.workers)
     counted = {"alive": alive, "silent": len(status.workers) - alive}
     yield _labelled("headroom_workers", "Worker processes, by their sign of life.", "state", counted)
-    if status.last_round is not None:
-        last = status.last_round
+    if (last := status.last_round) is not None:
         since = "Since the end of the newest round of reconciliation."
         yield _gauge("headroom_reconciliation_age_seconds", since, last.age(status.at).total_seconds())
         took = "What the newest round of reconciliation took."

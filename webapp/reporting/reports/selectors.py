@@ -15,7 +15,6 @@ from webapp.reporting.reports.models import Draft, Publication, Report
 from webapp.reporting.shares.models import Share
 from webapp.reporting.shares.selectors import shares_of
 
-Payload = dict[str, Any]
 CONTEXT_LINES = 3
 
 
@@ -24,7 +23,7 @@ class Shown:
     """One part of a report: prose as sanitised HTML, or a block. changed: it says something else by now."""
 
     html: str = ""
-    block: Payload | None = None
+    block: resolve.Payload | None = None
     number: int = 0  # of the block, from 1
     changed: bool = False
 
@@ -42,10 +41,10 @@ class Version:
     parts: list[Shown]
     publication: Publication | None = None
     is_frozen: bool = False
-    problems: list[Payload] = field(default_factory=list)
+    problems: list[resolve.Payload] = field(default_factory=list)
 
     @property
-    def blocks(self) -> list[Payload]:
+    def blocks(self) -> list[resolve.Payload]:
         return [part.block for part in self.parts if part.block is not None]
 
     @property
@@ -71,7 +70,9 @@ def published_version(project: Project, publication: Publication, *, live: bool 
     return Version(publication.title, parts, publication, is_frozen=not live)
 
 
-def _parts(project: Project, text: str, frozen: Sequence[Payload] | None, *, live: bool) -> Iterator[Shown]:
+def _parts(
+    project: Project, text: str, frozen: Sequence[resolve.Payload] | None, *, live: bool
+) -> Iterator[Shown]:
     number = 0
     for part in document.read(text):
         if isinstance(part, document.Prose):
