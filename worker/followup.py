@@ -72,9 +72,7 @@ def score_overdue() -> int:
 
 def act_on_overlooked() -> int:
     """Every 15 s: runs whose alarms nobody acted on, because a hint was lost or a policy is newer."""
-    if claim_turn("policies", "all", POLICIES_SWEEP_MS) != 0:
-        return 0
-    return sweep()
+    return sweep() if claim_turn("policies", "all", POLICIES_SWEEP_MS) == 0 else 0
 
 
 def refit_or_wait(run_id: str) -> float | None:

@@ -71,6 +71,4 @@ def clean_up_alone() -> int:
 
 def watch_disk_now() -> int:
     """Look at the disk every 20 s; 1 where it is low."""
-    if claim_turn("disk", "all", DISK_MS) != 0:
-        return 0
-    return int(services.watch_disk())
+    return int(claim_turn("disk", "all", DISK_MS) == 0 and services.watch_disk())

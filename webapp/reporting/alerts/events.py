@@ -5,7 +5,7 @@ of each. Firing, and the dry run of a form, both ask here, so that they cannot d
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from django.db import connection
 from scaling.course import Course
 from webapp.record.alarm_rules import rules_by_name
 from webapp.record.runs.models import Attempt, Run, State, Summary
-from webapp.record.runs.points import CurvePoint, effective_points
+from webapp.record.runs.points import effective_points
 from webapp.record.runs.states import ENDED
 from webapp.reporting.alarms import judge
 from webapp.reporting.alarms.models import Alarm
@@ -57,13 +57,7 @@ class RunData:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._points: dict[str, list[CurvePoint]] = {}
-
-    def points(self, metric: str) -> list[CurvePoint]:
-        """Effective points in the order of training."""
-        if metric not in self._points:
-            self._points[metric] = effective_points(self.run, metric)
-        return self._points[metric]
+        self.points = cache(partial(effective_points, run))  # of a metric, in the order of training
 
     @cached_property
     def attempts(self) -> list[Attempt]:

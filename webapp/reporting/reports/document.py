@@ -60,10 +60,6 @@ class Ask:
     fields: Mapping[str, str]
     lines: Mapping[str, int]
 
-    @property
-    def caption(self) -> str:
-        return self.fields.get("caption", "")
-
     def items(self, key: str) -> list[str]:
         """The value of a key that takes several, separated by commas."""
         return [part.strip() for part in self.fields.get(key, "").split(",") if part.strip()]
@@ -75,10 +71,6 @@ class Problem:
 
     line: int
     reason: str
-
-    @property
-    def words(self) -> str:
-        return f"Line {self.line}: {self.reason}"
 
 
 class BlockError(Exception):

@@ -7,7 +7,6 @@ that is gone or belongs to another project: the block says so, and the rest of t
 import hashlib
 import json
 import logging
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -49,36 +48,21 @@ def shown(project: Project, ask: Ask | Problem) -> Payload:
     except Exception:
         log.exception("a block of a report crashed: %s", dict(ask.fields))
         return problem(Problem(ask.line, "this could not be worked out; the server's log says why."))
-    return _json(payload | {"caption": ask.caption, "line": ask.line})
+    whole = payload | {"caption": ask.fields.get("caption", ""), "line": ask.line}
+    return json.loads(
+        json.dumps(whole), parse_constant=lambda _: None
+    )  # numbers that are not finite are null
 
 
 def problem(found: Problem) -> Payload:
     return {"kind": "problem", "line": found.line, "reason": found.reason, "caption": ""}
 
 
-def _json(value: Any) -> Any:
-    """Plain JSON: tuples are lists, numbers that are not finite are null."""
-    if isinstance(value, dict):
-        return {str(key): _json(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 def digest(payload: Payload) -> str:
     """SHA-256 of what a block says; its place, and the last digits of numbers, do not count."""
-    said = {key: each for key, each in payload.items() if key != "line"}
-    return hashlib.sha256(json.dumps(_rounded(said), sort_keys=True).encode()).hexdigest()
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    said = json.dumps({key: each for key, each in payload.items() if key != "line"}, sort_keys=True)
+    rounded = json.loads(said, parse_float=lambda number: f"{float(number):.6g}")
+    return hashlib.sha256(json.dumps(rounded).encode()).hexdigest()
 
 
 def _chart(project: Project, ask: Ask) -> Payload:

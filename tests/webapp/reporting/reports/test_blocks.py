@@ -83,7 +83,7 @@ def test_lines_are_those_of_the_text():
 def test_a_block_in_a_list_is_said_and_breaks_nothing():
     found = read("- one\n\n  ```headroom\n  chart: run\n  run: a\n  ```\n\n- two\n\nAfter")
 
-    assert [one.words for one in problems(found)] == [
+    assert [f"Line {one.line}: {one.reason}" for one in problems(found)] == [
         "Line 3: a block stands by itself, not inside a list or a quotation."
     ]
     assert asks(found) == []
