@@ -70,6 +70,14 @@ def check_scope(token: ApiToken, scope: Scope, permission: Permission | None = N
         raise Forbidden(refusal(token.role, wanted))
 
 
+class Unstated(HttpBearer):
+    """What an endpoint gets that names nobody: it is closed to every token."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
+        raise Forbidden("No token opens this address: it does not say which scope it needs.")
+
+
+NOBODY = Unstated()
 READ = BearerToken(Scope.READ)
 READ_HEAVY = BearerToken(Scope.READ, limit=HEAVY)
 READ_WHOLE = BearerToken(Scope.READ, limit=WHOLE)

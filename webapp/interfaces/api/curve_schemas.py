@@ -243,11 +243,6 @@ class FitOut(Exact):
     forecast: ForecastOut | None = Field(description="From the same points; null where none is stored yet.")
 
 
-class FitPage(Exact):
-    items: list[FitOut]
-    next: str | None
-
-
 class RankedOut(Schema):
     """One revision of a recipe; also has words for the page that are not named here."""
 

@@ -16,7 +16,6 @@ from webapp.interfaces.api.curve_schemas import (
     CurveOut,
     FigureOut,
     FitOut,
-    FitPage,
     ForecastRecordOut,
     LeaderboardOut,
     ManyCurvesOut,
@@ -34,6 +33,7 @@ from webapp.interfaces.api.paging import (
     leaderboard_rows,
     newest_fit,
     page,
+    page_of,
     rows_after,
     unless_known,
     version_of_runs,
@@ -238,7 +238,7 @@ def get_figure(request: HttpRequest, run_id: str, query: Query[FigureQuery]) -> 
 @router.get(
     "/runs/{run_id}/fits",
     auth=READ_HEAVY,
-    response=FitPage,
+    response=page_of(FitOut),
     summary="A run's stored fits",
     openapi_extra=answers(files=(CSV,), etag=True),
 )
@@ -253,7 +253,7 @@ def list_run_fits(request: HttpRequest, run_id: str, query: Query[FitQuery]) -> 
 @router.get(
     "/fits",
     auth=READ_HEAVY,
-    response=FitPage,
+    response=page_of(FitOut),
     summary="Stored fits of all runs",
     openapi_extra=answers(404, files=(CSV,), etag=True),
 )

@@ -47,9 +47,9 @@ class PageQuery(Schema):
 
 
 def page_of(item: type[Schema]) -> type[Schema]:
-    """The schema of a page of these: of RunOut, RunPage."""
+    """The schema of a page of these, as strict as they are: of RunOut, RunPage."""
     name = f"{item.__name__.removesuffix('Out')}Page"
-    return create_model(name, __base__=Schema, items=(list[item], ...), next=(str | None, ...))  # type: ignore[valid-type]
+    return create_model(name, __base__=item.__base__, items=(list[item], ...), next=(str | None, ...))  # type: ignore[valid-type]
 
 
 def page(

@@ -165,14 +165,9 @@ def is_allowed_link(url: str) -> bool:
     return LINK.fullmatch(url) is not None
 
 
-def _reader() -> MarkdownIt:
-    reader = MarkdownIt("commonmark", {"html": False, "linkify": False})
-    reader.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
-    reader.validateLink = is_allowed_link  # type: ignore[method-assign]
-    return reader
-
-
-READER = _reader()
+READER = MarkdownIt("commonmark", {"html": False, "linkify": False})
+READER.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
+READER.validateLink = is_allowed_link  # type: ignore[method-assign]
 
 
 def read(text: str) -> list[Part]:

@@ -146,13 +146,10 @@ class Change:
 def differences(before: str, after: str) -> list[Change]:
     """The lines in which two texts differ, with some lines around them; empty where they are the same."""
     rows = difflib.unified_diff(before.split("\n"), after.split("\n"), n=CONTEXT_LINES, lineterm="")
-    return [_change(row) for row in list(rows)[2:]]
-
-
-def _change(row: str) -> Change:
-    if row.startswith("@@"):
-        return Change("place", row)
-    return Change({"+": "added", "-": "removed"}.get(row[:1], "same"), row[1:])
+    kinds = {"+": "added", "-": "removed", " ": "same"}
+    return [
+        Change(kinds[row[0]], row[1:]) if row[0] in kinds else Change("place", row) for row in list(rows)[2:]
+    ]
 
 
 @dataclass(frozen=True)
