@@ -171,9 +171,7 @@ _SENDERS: dict[str, Callable[[Channel, str, messages.Message], Outcome]] = {
 def deliver_due(*, seconds: float = 40.0, now: datetime | None = None) -> int:
     """Send until nothing is due or the time is over; returns how many messages went out or failed."""
     until, done = time.monotonic() + seconds, 0
-    while time.monotonic() < until:
-        if not (rows := claim(now)):
-            break
+    while time.monotonic() < until and (rows := claim(now)):
         deliver(rows)
         done += 1
     return done
