@@ -46,10 +46,10 @@ class PageQuery(Schema):
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
 
 
-def page_of(item: type[Schema]) -> type[Schema]:
-    """The schema of a page of these, as strict as they are: of RunOut, RunPage."""
+def page_of(item: Any) -> Any:
+    """The schema of a page of items of this schema, as strict as they are: of RunOut, RunPage."""
     name = f"{item.__name__.removesuffix('Out')}Page"
-    return create_model(name, __base__=item.__base__, items=(list[item], ...), next=(str | None, ...))  # type: ignore[valid-type]
+    return create_model(name, __base__=item.__base__, items=(list[item], ...), next=(str | None, ...))
 
 
 def page(
