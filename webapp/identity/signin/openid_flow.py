@@ -104,7 +104,9 @@ def answer(request: HttpRequest, it: Configuration) -> tuple[SignInRequest, dict
     if not (code := request.GET.get("code")):
         raise NotAccepted("The provider's answer holds no code.")
     tokens = _exchange(request, it, found, code, asked)
-    claims = _claims(found, it, tokens.get("id_token"), asked)
+    if not isinstance(token := tokens.get("id_token"), str):
+        raise NotAccepted("The provider's answer holds no token.")
+    claims = checked(token, keys(found, header_of(token).get("kid")), it, asked.nonce)
     return asked, _with_userinfo(found, claims, tokens.get("access_token"))
 
 
@@ -139,13 +141,6 @@ def _exchange(
     if not isinstance(tokens, dict):
         raise ProviderFailed("The provider's answer cannot be read.")
     return tokens
-
-
-def _claims(found: Provider, it: Configuration, token: Any, asked: SignInRequest) -> dict[str, Any]:
-    if not isinstance(token, str):
-        raise NotAccepted("The provider's answer holds no token.")
-    kid = header_of(token).get("kid")
-    return checked(token, keys(found, kid), it, asked.nonce)
 
 
 def _with_userinfo(found: Provider, claims: dict[str, Any], access_token: Any) -> dict[str, Any]:

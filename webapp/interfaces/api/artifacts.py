@@ -132,7 +132,7 @@ def get_logs(request: HttpRequest, run_id: str, query: Query[LogQuery]) -> dict[
     gap = kept.gap
     return {
         "attempt": number,
-        "items": [{"number": line.number, "text": line.text} for line in lines],
+        "items": lines,
         "next": None if kept.is_closed and not is_full else str(reached),
         "total": kept.total,
         "left_out": {"first": gap.first, "lines": gap.lines, "bytes": gap.size} if gap else None,

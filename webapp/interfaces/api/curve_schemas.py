@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from webapp.interfaces.api.derived import fields_of
 from webapp.interfaces.api.schemas import Axis, Exact
 from webapp.record.runs.points import CurvePoint
+from webapp.science.curves import words
 from webapp.science.curves.models import Fit
 from webapp.science.curves.record import reading
 
@@ -113,10 +114,8 @@ class ManySeriesOut(Exact):
     items: list[SampledColumnsOut] = Field(description="In the order in which the runs were asked for.")
 
 
+@fields_of(words.Axis, "key label short is_metric")
 class PanelAxis(Exact):
-    key: str
-    label: str
-    short: str
     is_metric: bool
 
 
@@ -308,10 +307,9 @@ class LeaderboardOut(Exact):
     groups: list[GroupOut] = Field(description="One a task and model.")
 
 
+@fields_of(words.Axis, "key label short")
 class AxisOut(Exact):
     key: Axis
-    label: str
-    short: str
 
 
 class FigureOut(Schema):

@@ -85,6 +85,5 @@ def add_decision(
 
 
 def _payload(entry: Entry) -> Payload:
-    own = ("kind", "about", "object_id", "name", "to", "reason", "decided_at", "state")
-    said = {name: getattr(entry, name) for name in own}
-    return {"id": entry.pk, "decided_by": entry.decided_by.username, **said}
+    own = ("id", "kind", "about", "object_id", "name", "to", "reason", "decided_at", "state")
+    return {name: getattr(entry, name) for name in own} | {"decided_by": entry.decided_by.username}

@@ -81,10 +81,9 @@ class HistoryQuery(Schema):
     prompt_id: str = Field(min_length=1, max_length=200)
 
 
+@fields_of(selectors.Moment, "step rewards correct")
 class MomentOut(Schema):
-    step: int
     rewards: list[float | None] = Field(description="Of each response.")
-    correct: list[bool | None]
 
 
 class HistoryOut(Schema):
@@ -130,8 +129,7 @@ def sample_history(
     request: HttpRequest, run_id: str, query: Query[HistoryQuery], kind: KindOfSamples = KIND
 ) -> dict[str, Any]:
     """Held-out prompts are the same at every evaluation, so that each can be followed."""
-    moments = selectors.history(run_of(request, run_id), kind, query.prompt_id)
-    return {"items": [{"step": m.step, "rewards": m.rewards, "correct": m.correct} for m in moments]}
+    return {"items": selectors.history(run_of(request, run_id), kind, query.prompt_id)}
 
 
 @router.get(
