@@ -14,7 +14,7 @@ from webapp.base.errors import InvalidInput
 from webapp.reporting.alerts.models import Channel, Preferences, QuietHours
 
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MOST = timedelta(days=9)  # longer than any quiet that a week with one open minute allows
+MOST_MINUTES = 9 * 24 * 60  # longer than any quiet that a week with one open minute allows
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,11 @@ class Quiet:
         """The first minute from `moment` on that is not quiet, in UTC; None where the moment is not quiet."""
         if not self.at(moment):
             return None
-        minute = moment.astimezone(UTC).replace(second=0, microsecond=0)
-        last = minute + MOST
-        while minute <= last:
-            minute += timedelta(minutes=1)
-            if not self.at(minute):
-                return minute
-        return last
+        now = moment.astimezone(UTC).replace(second=0, microsecond=0)
+        minutes = (now + timedelta(minutes=number) for number in range(1, MOST_MINUTES))
+        return next(
+            (minute for minute in minutes if not self.at(minute)), now + timedelta(minutes=MOST_MINUTES)
+        )
 
     @property
     def always(self) -> bool:

@@ -98,14 +98,14 @@ def _pairs(content: str, fence_line: int) -> tuple[dict[str, str], dict[str, int
             continue
         key, colon, value = text.partition(":")
         key, value = key.strip().lower(), value.strip()
-        if not colon or not key:
-            raise BlockError(number, "each line is “key: value”.")
-        if key in fields:
-            raise BlockError(number, f"“{_short(key)}” is said twice.")
-        if not value:
-            raise BlockError(number, f"“{_short(key)}” has no value.")
-        if len(value) > LONGEST_VALUE:
-            raise BlockError(number, f"“{_short(key)}” is too long.")
+        for is_wrong, why in (
+            (not colon or not key, "each line is “key: value”."),
+            (key in fields, f"“{_short(key)}” is said twice."),
+            (not value, f"“{_short(key)}” has no value."),
+            (len(value) > LONGEST_VALUE, f"“{_short(key)}” is too long."),
+        ):
+            if is_wrong:
+                raise BlockError(number, why)
         fields[key], lines[key] = value, number
     return fields, lines
 

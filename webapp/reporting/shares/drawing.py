@@ -215,19 +215,15 @@ def _run_sentences(figure: Payload) -> tuple[str, ...]:
 def comparison_drawing(payload: Payload, scale: str) -> Drawing:
     """The overlay of a comparison, from the payload of `comparison`."""
     order = {row["id"]: _place(row, index) for index, row in enumerate(payload["table"])}
-    lines: list[Line] = []
-    bands: list[Band] = []
-    points: list[Points] = []
-    for series in payload["series"]:
-        index = order.get(series["id"], len(order))
-        if series["fit"]:
-            lines += _comparison_lines(series, index)
-            fit = series["fit"]
-            bands += [Band(fit["x"], fit["lo"], fit["hi"], index)] if fit["lo"] else []
-        if series["points"]:
-            points.append(
-                Points(series["points"]["x"], series["points"]["y"], index, "fitted", series["label"])
-            )
+    placed = [(series, order.get(series["id"], len(order))) for series in payload["series"]]
+    fits = [(series["fit"], place) for series, place in placed if series["fit"]]
+    lines = [line for one, place in placed if one["fit"] for line in _comparison_lines(one, place)]
+    bands = [Band(fit["x"], fit["lo"], fit["hi"], place) for fit, place in fits if fit["lo"]]
+    points = [
+        Points(series["points"]["x"], series["points"]["y"], place, "fitted", series["label"])
+        for series, place in placed
+        if series["points"]
+    ]
     legend = tuple(_key(row, _place(row, index)) for index, row in enumerate(payload["table"]))
     rest = len(payload["table"]) - 3
     return Drawing(
