@@ -65,12 +65,8 @@ def notify(user: User, *, project: Project, kind: str, text: str, url: str) -> N
 
 def post_firing(firing: Firing) -> None:
     """Notices of a firing: to the rule's owner, or of a project's rule to every member."""
-    if firing.owner_id is not None:
-        people = [firing.owner_id]
-    else:
-        people = list(
-            firing.project.memberships.filter(user__is_active=True).values_list("user_id", flat=True)
-        )
+    members = firing.project.memberships.filter(user__is_active=True).values_list("user_id", flat=True)
+    people = members if firing.owner_id is None else [firing.owner_id]
     rows = [
         Notice(user_id=person, project_id=firing.project_id, kind="alert", text=firing.text, url=firing.url)
         for person in people

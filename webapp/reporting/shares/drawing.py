@@ -312,13 +312,11 @@ def evenly(values: Sequence[T], most: int = MOST_ROWS) -> list[T]:
 
 def values_of(drawing: Drawing) -> Values:
     """Points, then curves."""
-    names = {key.series: key.label for key in drawing.legend}
+    names = {key.series: f"{key.label}, " for key in drawing.legend}
     found: list[tuple[str, Sequence[float], Sequence[float]]] = [
         (each.label, each.x, each.y) for each in drawing.points
     ]
-    for line in drawing.lines:
-        name = f"{names[line.series]}, " if line.series in names else ""
-        found.append((name + STYLES[line.style], line.x, line.y))
+    found += [(names.get(one.series, "") + STYLES[one.style], one.x, one.y) for one in drawing.lines]
     rows = [
         [name, amount(x), "–" if y is None else amount(y)]
         for name, xs, ys in found
