@@ -1,18 +1,17 @@
 """Checkpoints by benchmarks: what a run measured while it trained, and what was asked for since."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
-
+from webapp.base.compiled import rows_of
 from webapp.identity.accounts.models import Project
 from webapp.record.evaluations.models import OPEN, Evaluation, label_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import PASS_RATE
 
 PREFIX = "downstream/"
-SUFFIXES = ("contamination", "truncation_rate")
+SUFFIXES = ("_contamination", "_truncation_rate")  # of what is said beside a benchmark's score
 _RECORDED = """
 SELECT metric, step, value, stderr FROM runs_effective_point
 WHERE run_id = %s AND metric LIKE 'downstream/%%' ORDER BY attempt, seq
@@ -31,7 +30,6 @@ class Score:
     value: float
     stderr: float | None = None
     contamination: float | None = None
-    truncation_rate: float | None = None
 
     @property
     def seen(self) -> str:
@@ -53,7 +51,7 @@ class Matrix:
     """Rows by step; `names` in the order of first appearance."""
 
     names: list[str]
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Row]
 
 
 def open_of(project: Project, most: int) -> list[Evaluation]:
@@ -68,7 +66,8 @@ def matrix_of(run: Run) -> Matrix:
     for one in run.evaluations.filter(state=Evaluation.State.SUCCEEDED):
         found.setdefault(one.label, {})[one.step] = _score(one.result or {})
     steps = sorted({step for by_step in found.values() for step in by_step})
-    held_out = _held_out(run, steps)
+    rated = rows_of(_HELD_OUT, [run.pk, PASS_RATE, steps])
+    held_out = {step: Score(value, stderr) for step, value, stderr in rated}
     rows = [
         Row(step, held_out.get(step), {name: by[step] for name, by in found.items() if step in by})
         for step in steps
@@ -77,16 +76,14 @@ def matrix_of(run: Run) -> Matrix:
 
 
 def _recorded(run: Run) -> dict[str, dict[int, Score]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_RECORDED, [run.pk])
-        rows = cursor.fetchall()
     labels = _labels(run)
+    rows = rows_of(_RECORDED, [run.pk])
     points = {(metric.removeprefix(PREFIX), step): tuple(point) for metric, step, *point in rows}
     found: dict[str, dict[int, Score]] = {}
     for (name, step), (value, stderr) in points.items():
-        if not name.endswith(tuple(f"_{suffix}" for suffix in SUFFIXES)):
-            said = {suffix: points.get((f"{name}_{suffix}", step), (None,))[0] for suffix in SUFFIXES}
-            found.setdefault(labels.get(name, name), {})[step] = Score(value, stderr, **said)
+        if not name.endswith(SUFFIXES):
+            contamination, *_ = points.get((f"{name}_contamination", step), (None,))
+            found.setdefault(labels.get(name, name), {})[step] = Score(value, stderr, contamination)
     return found
 
 
@@ -98,16 +95,5 @@ def _labels(run: Run) -> dict[str, str]:
     return {one["task"]: label_of(one["task"], one.get("options", {}), one.get("k", 1)) for one in asked}
 
 
-def _held_out(run: Run, steps: list[int]) -> dict[int, Score]:
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD_OUT, [run.pk, PASS_RATE, steps])
-        return {step: Score(value, stderr) for step, value, stderr in cursor.fetchall()}
-
-
 def _score(result: Mapping[str, Any]) -> Score:
-    return Score(
-        result["pass_rate"],
-        result.get("pass_rate_stderr"),
-        result.get("contamination"),
-        result.get("truncation_rate"),
-    )
+    return Score(result["pass_rate"], result.get("pass_rate_stderr"), result.get("contamination"))

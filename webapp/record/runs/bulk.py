@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from webapp.base.claims import checked_key
+from webapp.base.compiled import rows_of
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project, User
@@ -285,9 +286,7 @@ def _update_tags(statement: str, runs: list[Run], tag: str) -> set[str]:
         "tags": json.dumps([tag]),
         "most": MAX_TAGS,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return {pk for (pk,) in cursor.fetchall()}
+    return {pk for (pk,) in rows_of(statement, values)}
 
 
 def _archive(runs: list[Run], user: User, row: BulkAction) -> dict[str, Outcome]:

@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.base import task_queue
 from webapp.base.claims import CLAIM, is_free, wait_after
+from webapp.base.compiled import rows_of
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
@@ -276,11 +277,8 @@ def ensure_attempts(run: Run, wanted: dict[int, str]) -> None:
     """
     if not wanted:
         return
-    with connection.cursor() as cursor:  # asked for each batch of records
-        cursor.execute(
-            "SELECT number FROM runs_attempt WHERE run_id = %s AND number = ANY(%s)", [run.pk, list(wanted)]
-        )
-        known = {number for (number,) in cursor.fetchall()}
+    statement = "SELECT number FROM runs_attempt WHERE run_id = %s AND number = ANY(%s)"
+    known = {number for (number,) in rows_of(statement, [run.pk, list(wanted)])}  # for each batch of records
     for number, field in sorted(wanted.items()):
         if number in known:
             continue

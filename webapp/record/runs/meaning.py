@@ -7,7 +7,7 @@ is more the worker makes, some records at a time (`Run.remaking`).
 """
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -17,6 +17,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from webapp.base import task_queue
+from webapp.base.compiled import rows_of
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
@@ -250,9 +251,7 @@ def _remake_part(run_id: str) -> bool:
     if run is None or run.remaking is None:
         return True
     after, undo = run.remaking["after"], run.remaking["undo"]
-    with connection.cursor() as cursor:
-        cursor.execute(LAST_OF_PART, [run.pk, after, RECORDS_AT_ONCE])
-        (last,) = cursor.fetchone()
+    ((last,),) = rows_of(LAST_OF_PART, [run.pk, after, RECORDS_AT_ONCE])
     meaning, remaking = meaning_of(run), None
     if last is None:
         _apply(run, meaning, NOTHING)  # the errors
@@ -284,11 +283,8 @@ def as_if_said(run: Run, meaning: Meaning) -> Iterator[Run]:
 def _remake_curve(run: Run, meaning: Meaning) -> None:
     """Of a preview: the evaluations alone, by the records that hold one."""
     undo = _made(run)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            EVALUATED, _constants(run, 1.0) | {"pass_rate": meaning.pass_rate, "most": MOST_PREVIEWED + 1}
-        )
-        picked = [pk for (pk,) in cursor.fetchall()]
+    values = _constants(run, 1.0) | {"pass_rate": meaning.pass_rate, "most": MOST_PREVIEWED + 1}
+    picked = [pk for (pk,) in rows_of(EVALUATED, values)]
     if len(picked) > MOST_PREVIEWED:
         raise Conflict(
             f"This run has more than {MOST_PREVIEWED:,} evaluations: what follows cannot be shown before. Save it; its "
@@ -345,13 +341,14 @@ def _apply(run: Run, meaning: Meaning, rows: str, of: str = "", **bounds: Any) -
     statements += [_FILL_AXIS_OF_STEP.replace("{axis}", axis) for axis in axes]
     if meaning.stderr:
         statements.append(_SET_ERRORS)
+    _execute(statements, rows, of, values)
+
+
+def _execute(statements: Iterable[str], rows: str, of: str, values: Mapping[str, Any]) -> None:
     with connection.cursor() as cursor:
         for statement in statements:
-            cursor.execute(_filled(statement, rows, of), values)
-
-
-def _filled(statement: str, rows: str, of: str) -> str:
-    return statement.format(rows=rows, of=of, one=JOINED if rows is STORED else LOOKED_UP)
+            one = JOINED if rows is STORED else LOOKED_UP
+            cursor.execute(statement.format(rows=rows, of=of, one=one), values)
 
 
 def _know_tables() -> None:
@@ -374,9 +371,7 @@ def _remake(
     values = _constants(run, 1.0) | {"pass_rate": meaning.pass_rate} | bounds
     statements = [_DROP_RATES, _TAKE_REPORTED_RATES] if {*undo} & {*OF_RATE} else []
     statements += [_FORGET_COMPUTE] if {*undo} & {"devices", *COMPUTE} else []
-    with connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(_filled(statement, rows, of), values)
+    _execute(statements, rows, of, values)
     _apply(run, meaning, rows, of, **bounds)
 
 

@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from math import ceil, floor, inf
 
 import numpy as np
-from django.db import connection
 
 from headroom.adapters.naming import SYSTEM, names_for
+from webapp.base.compiled import rows_of
 from webapp.record.runs.pairs import lines_over_metric
 from webapp.record.runs.points import AXES
 from webapp.record.runs.sampling import INDEXED_STRIDE, sampled_of_runs
@@ -62,9 +62,7 @@ WHERE record.run_id = ANY(%(runs)s) AND record.metrics @? '$.* ? (@ == null)' AN
 
 def metrics_of(run_ids: Iterable[str]) -> dict[str, int]:
     """Metric -> how many of the runs report it, by name. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NAMES, {"runs": list(run_ids)})
-        return dict(cursor.fetchall())
+    return dict(rows_of(_NAMES, {"runs": list(run_ids)}))
 
 
 def stored_names(run_ids: Iterable[str], names: Collection[str], asked: Iterable[str]) -> dict[str, str]:
@@ -72,9 +70,7 @@ def stored_names(run_ids: Iterable[str], names: Collection[str], asked: Iterable
     most."""
     found = {one: next((name for name in names_for(one) if name in names), "") for one in asked}
     if not all(found.values()):
-        with connection.cursor() as cursor:
-            cursor.execute(_LOGGED_AS, {"runs": list(run_ids)})
-            imported = dict(cursor.fetchall())
+        imported = dict(rows_of(_LOGGED_AS, {"runs": list(run_ids)}))
         found |= {one: imported.get(one, "") for one, name in found.items() if not name}
     return {one: name for one, name in found.items() if name}
 
@@ -133,9 +129,7 @@ def lines_of(
 
 def _began(run_ids: Iterable[str]) -> dict[str, float]:
     """Run -> when it began, in hours since 1970: its start or its first record, whichever was earlier."""
-    with connection.cursor() as cursor:
-        cursor.execute(_BEGAN, {"runs": list(run_ids)})
-        return dict(cursor.fetchall())
+    return dict(rows_of(_BEGAN, {"runs": list(run_ids)}))
 
 
 def _spans(
@@ -179,17 +173,15 @@ def _sampled(
 
 def newest_of(run_ids: Iterable[str], metrics: Sequence[str]) -> dict[tuple[str, str], tuple[int, float]]:
     """(run, metric) -> step and value of its newest effective point, where there is one. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NEWEST, {"runs": list(run_ids), "metrics": list(metrics)})
-        return {(run, metric): (step, value) for run, metric, step, value in cursor.fetchall()}
+    found = rows_of(_NEWEST, {"runs": list(run_ids), "metrics": list(metrics)})
+    return {(run, metric): (step, value) for run, metric, step, value in found}
 
 
 def gaps_of(run_ids: Sequence[str], metrics: Sequence[str], x: str) -> dict[tuple[str, str], np.ndarray]:
     """(run, metric) -> where on an axis of COLUMNS [n] it was reported as null. One query; few runs have any."""
     at = f"nullif(record.compute -> '{x}', 'null')" if x in AXES else COLUMNS[x].replace("p.", "record.")
     at = "record.step" if x == "step" else at
-    with connection.cursor() as cursor:
-        cursor.execute(_GAPS.format(x=at), {"runs": list(run_ids), "metrics": list(metrics)})
-        found = {(run, metric): np.array(places, "f8") for run, metric, places in cursor.fetchall()}
+    rows = rows_of(_GAPS.format(x=at), {"runs": list(run_ids), "metrics": list(metrics)})
+    found = {(run, metric): np.array(places, "f8") for run, metric, places in rows}
     began = _began({run for run, _ in found}) if x == WALL_CLOCK and found else {}
     return {owner: places - began.get(owner[0], 0.0) for owner, places in found.items()}

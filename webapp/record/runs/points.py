@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from django.db import connection
 
 from headroom.adapters.naming import names_for
+from webapp.base.compiled import rows_of
 from webapp.record.runs.models import Run
 
 PASS_RATE = "eval/pass_rate"
@@ -55,10 +55,8 @@ SELECT {COLUMNS} FROM chosen JOIN runs_effective_point AS p ON p.series_id = cho
 
 def effective_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
     """Every effective point of a series. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ROWS, {"runs": [run.pk], "names": names_for(metric)})
-        points = [CurvePoint(*row) for row in cursor.fetchall()]
-    return sorted(points, key=attrgetter("attempt", "seq"))
+    rows = rows_of(_ROWS, {"runs": [run.pk], "names": names_for(metric)})
+    return sorted((CurvePoint(*row) for row in rows), key=attrgetter("attempt", "seq"))
 
 
 _SUPERSEDED = f"""
@@ -74,9 +72,7 @@ def superseded_points(run: Run, metric: str = PASS_RATE) -> list[CurvePoint]:
 
     They are kept, and no chart or fit uses them unless it says so.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_SUPERSEDED, [run.pk, metric])
-        return [CurvePoint(*row) for row in cursor.fetchall()]
+    return [CurvePoint(*row) for row in rows_of(_SUPERSEDED, [run.pk, metric])]
 
 
 # Bytes, because a hundred thousand numbers as objects would take longer to make than to find. Not in order: PostgreSQL
@@ -104,12 +100,8 @@ def arrays_of(
         for name in ("seq", "attempt", *columns)
     ]
     selected = ", ".join(f"string_agg({bytes_of}, '')" for bytes_of, _ in sent)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _ARRAYS.format(columns=selected, where=where),
-            {"runs": list(run_ids), "names": names_for(metric), **values},
-        )
-        rows = cursor.fetchall()
+    asked = {"runs": list(run_ids), "names": names_for(metric), **values}
+    rows = rows_of(_ARRAYS.format(columns=selected, where=where), asked)
     return {run_id: _in_order(found, [kind for _, kind in sent]) for run_id, *found in rows}
 
 
@@ -150,10 +142,7 @@ def curve_columns(
         raise ValueError(f"{columns!r} are not some of {', '.join(AS_JSON)}")
     chosen = {name: values.format(x=x) for name, values in AS_JSON.items() if name in columns}
     selected = ", ".join(_COLUMN.format(name=name, values=values) for name, values in chosen.items())
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _JSON.format(x=x, columns=selected), {"runs": list(run_ids), "names": names_for(metric)}
-        )
-        found = dict(cursor.fetchall())
+    asked = {"runs": list(run_ids), "names": names_for(metric)}
+    found = dict(rows_of(_JSON.format(x=x, columns=selected), asked))
     nothing = json.dumps({name: [] for name in chosen})
     return {run_id: found.get(run_id, nothing) for run_id in run_ids}

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from django.db import connection
 
 from headroom.adapters.naming import names_for
+from webapp.base.compiled import rows_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import AXES, CHOSEN, COLUMNS, CurvePoint, arrays_of
 
@@ -232,8 +232,6 @@ def _points(found: dict[str, _Found], metric: str) -> dict[str, list[CurvePoint]
         "seqs": [seq for one in found.values() for seq in one.seq.tolist()],
     }
     points: dict[str, list[CurvePoint]] = {run_id: [] for run_id in found}
-    with connection.cursor() as cursor:
-        cursor.execute(_POINTS, values)
-        for run_id, *row in cursor.fetchall():
-            points[run_id].append(CurvePoint(*row))
+    for run_id, *row in rows_of(_POINTS, values):
+        points[run_id].append(CurvePoint(*row))
     return points

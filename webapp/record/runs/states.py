@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from webapp.base.compiled import rows_of
 from webapp.identity.accounts.models import User
 from webapp.record.runs.models import Attempt, Run, State, Transition, submission_id_of
 
@@ -125,9 +126,7 @@ def move_many(moves: Sequence[Move], *, actor: User | None = None, part: str = "
         "actor": actor.pk if actor else None,
         "part": part,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(MOVE, values)
-        return set(cursor.fetchall())
+    return set(rows_of(MOVE, values))
 
 
 @transaction.atomic
@@ -204,9 +203,7 @@ def queue_next_attempts(
         "actor": actor.pk if actor else None,
         "part": part,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(NEXT_ATTEMPT, values)
-        return {run_id for (run_id,) in cursor.fetchall()}
+    return {run_id for (run_id,) in rows_of(NEXT_ATTEMPT, values)}
 
 
 @transaction.atomic

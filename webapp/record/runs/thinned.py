@@ -10,8 +10,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-from django.db import connection
 
+from webapp.base.compiled import rows_of
 from webapp.record.runs.points import AXES
 from webapp.record.runs.sampling import INDEXED_STRIDE, stride_for
 
@@ -116,12 +116,11 @@ NOTHING = Points(*np.empty((3, 0)))
 
 def ends_of(run_ids: Sequence[str], metrics: Sequence[str], most: int) -> list[SeriesEnds]:
     """Of these metrics of the runs; `most`: points that are drawn. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ENDS, {"runs": list(run_ids), "metrics": list(metrics), "most": most})
-        return [
-            SeriesEnds(pk, run, metric, max(1, steps[-1] - steps[0]), last, known <= most)
-            for pk, run, metric, steps, last, known in cursor.fetchall()
-        ]
+    rows = rows_of(_ENDS, {"runs": list(run_ids), "metrics": list(metrics), "most": most})
+    return [
+        SeriesEnds(pk, run, metric, max(1, steps[-1] - steps[0]), last, known <= most)
+        for pk, run, metric, steps, last, known in rows
+    ]
 
 
 def want_of(one: SeriesEnds, span: Window, most: int, least: int = 1) -> Want:
@@ -150,18 +149,16 @@ def read_points(wants: Iterable[Want], x: str, values: Window = EVERYWHERE) -> d
     wanted, long = (_WANTED.format(prefix=prefix) for prefix in ("", "long_"))
     parts = {"sent": _SENT.format(x=COLUMNS[x]), "where": "true" if values == EVERYWHERE else _WITHIN}
     found = _FOUND.format(wanted=wanted, long=long, indexed=INDEXED_STRIDE, **parts)
-    with connection.cursor() as cursor:
-        cursor.execute(found, columns | {"lo": values[0], "hi": values[1]})
-        return {Want(*row[:5]): _points(*row[5:]) for row in cursor.fetchall()}
+    rows = rows_of(found, columns | {"lo": values[0], "hi": values[1]})
+    return {Want(*row[:5]): _points(*row[5:]) for row in rows}
 
 
 def read_at(steps: Mapping[int, np.ndarray], at: str) -> dict[int, Points]:
     """Series -> its points at these steps, found as `at` says. One query."""
     texts = [f"{{{','.join(map(str, own.tolist()))}}}" for own in steps.values()]
     sent: dict[str, Any] = {"pk": list(steps), "steps": texts}
-    with connection.cursor() as cursor:
-        cursor.execute(_AT.format(sent=_SENT.format(x=COLUMNS["step"]), at=at), sent)
-        return {pk: _points(*row) for pk, *row in cursor.fetchall()}
+    rows = rows_of(_AT.format(sent=_SENT.format(x=COLUMNS["step"]), at=at), sent)
+    return {pk: _points(*row) for pk, *row in rows}
 
 
 def _points(steps: bytes, x: bytes, y: bytes) -> Points:

@@ -8,15 +8,14 @@ What the machines of a run do, on its clock: the series whose names begin with `
 Their points are all shown, also those of an attempt that a later one has superseded: the machines did that.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
-from django.db import connection
-
 from headroom.adapters.naming import SYSTEM
+from webapp.base.compiled import rows_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.sampling import MAX_POINTS
 from webapp.record.runs.selectors import series_of
@@ -98,25 +97,22 @@ class Timeline:
 
 def timeline_of(run: Run, last: int | None = None, steps: int = MOST_STEPS) -> Timeline:
     """The steps up to `last` (the newest, if nothing is said). Two queries."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NEWEST, {"run": run.pk, "names": NAMES})
-        (newest,) = cursor.fetchone()
-        if newest is None:
-            return Timeline([])
-        hi = newest if last is None else max(0, min(last, newest))
-        lo = max(0, hi - steps + 1)
-        cursor.execute(_VALUES, {"run": run.pk, "names": NAMES, "lo": lo, "hi": hi})
-        found = list(_records(cursor.fetchall()))
+    ((newest,),) = rows_of(_NEWEST, {"run": run.pk, "names": NAMES})
+    if newest is None:
+        return Timeline([])
+    hi = newest if last is None else max(0, min(last, newest))
+    lo = max(0, hi - steps + 1)
+    found = _records(rows_of(_VALUES, {"run": run.pk, "names": NAMES, "lo": lo, "hi": hi}))
     spans = [span for step, ended, values in found for span in spans_in(step, ended, values)]
     return Timeline(in_rows(spans), lo, hi, newest)
 
 
-def _records(rows: Sequence[tuple]) -> Iterator[tuple[int, float, dict[str, float]]]:
+def _records(rows: Sequence[tuple]) -> Iterable[tuple[int, float, dict[str, float]]]:
     """(step, seconds since 1970, name -> value) of each record."""
     records: dict[tuple[int, int], tuple[int, float, dict[str, float]]] = {}
     for attempt, seq, step, ended, metric, value in rows:
         records.setdefault((attempt, seq), (step, ended, {}))[2][metric] = value
-    yield from records.values()
+    return records.values()
 
 
 def spans_in(step: int, ended: float, values: Mapping[str, float]) -> list[Span]:
@@ -229,21 +225,18 @@ def figures_of(run: Run) -> list[Figure]:
 def lines_of(run: Run, figures: Sequence[Figure]) -> dict[str, Line]:
     """Metric -> its line. Two queries. The width is the least 15 s x 2^k that leaves at most MAX_POINTS stretches, so
     that what is drawn of a whole stretch never moves."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ENDS, {"run": run.pk, "metrics": [one.metric for one in figures]})
-        if not (ends := cursor.fetchall()):
-            return {}
-        start: datetime = min(
-            [first for _, _, first, _, _ in ends] + ([run.started_at] if run.started_at else [])
-        )
-        width = width_for(max((newest - start).total_seconds() for _, _, _, newest, _ in ends))
-        found = {pk: Line(width, latest, latest) for pk, *_, latest in ends}
-        cursor.execute(_STRETCHES, {"start": start, "width": width, "series": list(found)})
-        for pk, place, mean, largest in cursor.fetchall():
-            line = found[pk]
-            line.hours.append(place * width / 3600)
-            line.values.append(mean)
-            line.largest = max(line.largest, largest)
+    if not (ends := rows_of(_ENDS, {"run": run.pk, "metrics": [one.metric for one in figures]})):
+        return {}
+    starts = [first for _, _, first, _, _ in ends] + ([run.started_at] if run.started_at else [])
+    start: datetime = min(starts)
+    width = width_for(max((newest - start).total_seconds() for _, _, _, newest, _ in ends))
+    found = {pk: Line(width, latest, latest) for pk, *_, latest in ends}
+    asked = {"start": start, "width": width, "series": list(found)}
+    for pk, place, mean, largest in rows_of(_STRETCHES, asked):
+        line = found[pk]
+        line.hours.append(place * width / 3600)
+        line.values.append(mean)
+        line.largest = max(line.largest, largest)
     return {metric: found[pk] for pk, metric, *_ in ends}
 
 

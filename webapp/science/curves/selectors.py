@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
+from webapp.base.compiled import rows_of
 from webapp.base.formats import utc
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
@@ -98,9 +98,7 @@ def halfway_ids(limits: Mapping[str, float]) -> dict[str, int]:
         "metric": DEFAULT_METRIC,
         "x": DEFAULT_AXIS,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_HALFWAY, asked)
-        return dict(cursor.fetchall())
+    return dict(rows_of(_HALFWAY, asked))
 
 
 def newly_identified(project: Project, since: datetime, most: int = 20) -> Sequence[Fit]:
