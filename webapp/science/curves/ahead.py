@@ -7,7 +7,6 @@ one form.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,9 +15,8 @@ from scaling.course import Course, normal_quantile, widest_known
 from webapp.science.curves import answers, words
 from webapp.science.curves.answers import Goal
 from webapp.science.curves.fitting import Curve, Question
-from webapp.science.curves.words import Axis
+from webapp.science.curves.words import Axis, Payload
 
-Payload = dict[str, Any]
 SETTLE_STEPS = 200  # computes that are tried between the last one seen and the farthest kept
 NO_FORECAST = "no forecast yet"
 

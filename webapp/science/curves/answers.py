@@ -27,9 +27,8 @@ from webapp.record.runs.models import Run
 from webapp.science.curves import words
 from webapp.science.curves.fitting import Curve, Question, fit_curve, forecast_of
 from webapp.science.curves.models import Fit
-from webapp.science.curves.words import AXES, Axis
+from webapp.science.curves.words import AXES, Axis, Payload
 
-Payload = dict[str, Any]
 SHARE_OF_GAIN = 0.9
 
 

@@ -11,7 +11,7 @@ row is a run's newest is asked each time, its numbers are read where this proces
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
@@ -25,11 +25,10 @@ from webapp.science.curves.answers import Outlook, read
 from webapp.science.curves.fitting import CRASHED
 from webapp.science.curves.models import Fit
 from webapp.science.curves.selectors import halfway_ids, latest_ids
-from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, Payload
 
 PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")
-Payload = dict[str, Any]
 Estimate = tuple[float, float | None, float | None]  # value, lo, hi; an end is None where it is open
 MOST_FITS = 10_000
 _lock = Lock()

@@ -24,12 +24,11 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
 from webapp.record.runs.sampling import newest
 from webapp.science.curves import words
-from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Payload
 
 log = logging.getLogger(__name__)
 CRASHED = "The fit crashed. That is a fault of this server, not of the run; the server has logged it."
 SAMPLED_POINTS = 32  # about so many of each run, where many runs share a chart
-Payload = dict[str, Any]
 DIGITS = 7
 DRAWN_POINTS = 180
 

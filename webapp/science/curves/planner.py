@@ -9,7 +9,6 @@ What compute buys in single runs, as payloads with words: which to continue, and
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -22,9 +21,8 @@ from scaling.ranking import AHEAD, ALONE, BEHIND, Reached, chance
 from scaling.seeds import CORPUS, Between
 from webapp.science.curves import words
 from webapp.science.curves.ranking import standing
-from webapp.science.curves.words import DEFAULT_LEVEL
+from webapp.science.curves.words import DEFAULT_LEVEL, Payload
 
-Payload = dict[str, Any]
 LEVEL = words.percent(DEFAULT_LEVEL)
 GRID = 80  # points of a curve
 HOURS = "device-hours"

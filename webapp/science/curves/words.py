@@ -6,8 +6,10 @@ The x-axes on which a curve can be drawn and fitted.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Interval = tuple[float | None, float | None]
+Payload = dict[str, Any]  # JSON-ready, for a page or an answer of the API
 MAX_DECIMALS = 4
 ROUNDS_UP = 0.95  # of a digit, to the next power of ten: a half width of 0.0096 is 0.01
 NAMED = 3  # of several, the others are counted

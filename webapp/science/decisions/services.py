@@ -6,8 +6,6 @@ Of a run: pass rate, compute used, ceiling with its interval, and the forecast a
 its newest stored fit.
 """
 
-from typing import Any
-
 import numpy as np
 from django.db import IntegrityError, transaction
 
@@ -23,7 +21,7 @@ from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.record.recalibrating import Widening, record_of
 from webapp.science.curves.selectors import latest_fits
-from webapp.science.curves.words import DEFAULT_LEVEL
+from webapp.science.curves.words import DEFAULT_LEVEL, Payload
 from webapp.science.decisions.models import DecisionKind, Entry
 from webapp.science.decisions.selectors import Object, about_of
 from webapp.science.predictions import claims
@@ -32,7 +30,6 @@ from webapp.science.predictions.status import status_of
 from webapp.science.studies.results import progress_sentence, stored_headline
 from webapp.science.studies.selectors import progress_of, stored_courses_of, study_by_id
 
-Payload = dict[str, Any]
 LONGEST = 4000  # characters of a reason
 LONGEST_TARGET = 300  # of what a switch goes to
 

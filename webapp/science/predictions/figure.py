@@ -18,11 +18,10 @@ from scaling.curve import curve as curve_at
 from webapp.science.curves import answers, fitting, words
 from webapp.science.curves.ahead import ceiling, for_evaluations
 from webapp.science.curves.fitting import Curve, Question, try_fit
-from webapp.science.curves.words import AXES, Axis
+from webapp.science.curves.words import AXES, Axis, Payload
 from webapp.science.predictions.claims import Claim, Statement, claim_of, outcome_words
 from webapp.science.predictions.models import Outcome, Prediction
 
-Payload = dict[str, Any]
 ROOM = 1.12  # the chart goes on a little beyond the target
 CHANGED = (
     "Evaluations up to the cutoff have changed since this was frozen: a resumed attempt superseded some of them. The "

@@ -5,7 +5,6 @@ What is stored of runs at this moment: how far their evaluations and their train
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from django.db.models import Exists, FloatField, Max, OuterRef, Q, QuerySet
@@ -21,10 +20,10 @@ from webapp.record.runs.selectors import used_hours
 from webapp.science.curves import ahead, answers, fitting, words
 from webapp.science.curves.answers import UNITS
 from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves.words import Payload
 from webapp.science.predictions.models import Prediction
 
 Statement = Prediction.Statement
-Payload = dict[str, Any]
 NOT_KNOWN = (
     "The forecast does not know the ceiling yet: give a value and an interval of your own, with reasons."
 )

@@ -12,7 +12,6 @@ import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from django.db import transaction
@@ -26,14 +25,13 @@ from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import bump
 from webapp.science.curves import fitting
 from webapp.science.curves.fitting import Question, curve_from, try_fit
-from webapp.science.curves.words import percent, rate, signed, signed_span
+from webapp.science.curves.words import Payload, percent, rate, signed, signed_span
 from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.discussion import locked, newly_passed, tell
 from webapp.science.predictions.frozen import evaluated_until
 from webapp.science.predictions.models import Outcome, Pending, Prediction
 
 Statement = Prediction.Statement
-Payload = dict[str, Any]
 SAME = 1e-9  # relative: an evaluation this close to the target was made at it
 MAX_GAP = 4.0  # the neighbours of the target may lie this factor apart
 log = logging.getLogger(__name__)

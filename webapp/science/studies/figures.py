@@ -4,7 +4,6 @@ Pure functions from groups of fitted runs; every number comes from `scaling`, th
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from scaling.curve import slope_view
 from scaling.ranking import Compared
 from webapp.science.curves import words
 from webapp.science.curves.ranking import standing
-from webapp.science.curves.words import DEFAULT_LEVEL
+from webapp.science.curves.words import DEFAULT_LEVEL, Payload
 from webapp.science.studies.law import (
     OTHER,
     TIE,
@@ -26,7 +25,6 @@ from webapp.science.studies.law import (
 )
 from webapp.science.studies.selectors import Group
 
-Payload = dict[str, Any]
 GRID, BAND_GRID = 80, 24
 MOST_BANDS = 3  # more than that hide each other; the table has the intervals
 AHEAD = 1.5  # an identified curve is drawn this many times beyond its last point

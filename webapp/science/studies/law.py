@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -30,11 +29,10 @@ from webapp.base.errors import InvalidInput
 from webapp.science.curves import words
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import at_ceiling, slopes
-from webapp.science.curves.words import DEFAULT_LEVEL
+from webapp.science.curves.words import DEFAULT_LEVEL, Payload
 from webapp.science.studies.axes import NAMED_AXES, number_in, stated_size
 from webapp.science.studies.selectors import Group, Member
 
-Payload = dict[str, Any]
 NODES = 25  # of its curve
 DRAWN = 2.0  # times beyond the values seen that it is drawn
 FARTHEST = 100.0  # times beyond them that it is asked: further away an interval says nothing

@@ -15,7 +15,7 @@ from webapp.science.curves import answers, estimates, words
 from webapp.science.curves.fitting import crash_note
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import seeds_of_tasks
-from webapp.science.curves.words import DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.curves.words import DEFAULT_LEVEL, DEFAULT_METRIC, Payload
 from webapp.science.studies import figures
 from webapp.science.studies.law import (
     OPEN,
@@ -38,7 +38,6 @@ from webapp.science.studies.models import Arm, Study
 from webapp.science.studies.planning import duration
 from webapp.science.studies.selectors import Group, Member, Progress, why_no_fit
 
-Payload = dict[str, Any]
 SCALE_MARGIN = 0.05
 VERDICT_WORDS = {
     "lower": "worse",

@@ -34,11 +34,10 @@ from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.variation import courses_of, seeds_of_tasks
 from webapp.science.curves.selectors import run_totals
-from webapp.science.curves.words import AXES, DEFAULT_AXIS
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, Payload
 
 __all__ = ["FEW_RUNS", "FEW_SERIES", "comparison", "entries_of", "payload_of"]
 
-Payload = dict[str, Any]
 FEW_SERIES = 12  # more than that are drawn from stored fits and sampled points, without bands
 FEW_RUNS = 36
 

@@ -1,15 +1,14 @@
 """Series of a comparison as they are drawn: points, curve and band in each of the views. Pure functions."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from scaling import curve
 from webapp.science.curves.comparison.entries import PUBLISHED, Entry
 from webapp.science.curves.models import ReferenceFit
+from webapp.science.curves.words import Payload
 
-Payload = dict[str, Any]
 VIEWS = ("rate", "share", "slope")
 GRID_POINTS = 80
 MANY_GRID_POINTS = 32

@@ -16,10 +16,9 @@ from scaling.recipes import Columns
 from webapp.science.curves import words
 from webapp.science.curves.comparison.entries import PUBLISHED, Entry
 from webapp.science.curves.ranking import standing
-from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis, Payload
 
 PAIRS_UP_TO = 3  # entries, of which every pair is told
-Payload = dict[str, Any]
 AllCompared = dict[
     tuple[str, str], tuple[list[Entry], Compared]
 ]  # task and model: rivals, and what came of them

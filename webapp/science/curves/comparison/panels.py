@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from webapp.record.runs.models import Run
 from webapp.record.runs.panels import gaps_of, lines_of, matching, metrics_of, stored_names
 from webapp.record.runs.thinned import EVERYWHERE, MOST_POINTS, WALL_CLOCK, Line, Window
 from webapp.science.curves import words
-from webapp.science.curves.words import AXES, Axis
+from webapp.science.curves.words import AXES, Axis, Payload
 
-Payload = dict[str, Any]
 OVER = AXES | {WALL_CLOCK: Axis(WALL_CLOCK, "Wall clock", "h", "hours since the run began")}
 MOST_PANELS = 12
 MOST_DRAWN, MOST_OF_A_LINE = 6000, 960  # points, where that is more than MOST_POINTS of each line

@@ -36,9 +36,8 @@ from webapp.science.curves.ranking.evidence import GRADES, MARKS, Forecast, fact
 from webapp.science.curves.ranking.variation import Units, course, seeds_of_tasks, units
 from webapp.science.curves.record.recalibrating import Record, record_of
 from webapp.science.curves.selectors import published_ceiling
-from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC, Payload
 
-Payload = dict[str, Any]
 SHARE_OF_GAIN = answers.SHARE_OF_GAIN
 MOST_RUNS = 2000  # newest fitted runs that are ranked
 REVISIONS = Prefetch(

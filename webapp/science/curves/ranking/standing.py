@@ -7,14 +7,12 @@ is the paper's parameter and stands beside.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from scaling.course import widest_known
 from scaling.ranking import REAL, Compared, Gap, Place, Standing, chance
 from webapp.science.curves import ahead, words
-from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Payload
 
-Payload = dict[str, Any]
 LEVEL, SURE = words.percent(DEFAULT_LEVEL), words.percent(REAL)
 NAMED = 3
 

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from django.core.cache import cache
@@ -30,7 +29,7 @@ from webapp.science.curves.fitting import crash_note, curves_of, fits_of
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.standing import name_of
 from webapp.science.curves.record.recalibrating import NOTHING, Record, record_of
-from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Payload
 
 MOST_RUNS = 2000  # the newest of a project's runs
 KEPT_SECONDS = 60
@@ -38,7 +37,6 @@ KEPT_SECONDS = 60
 
 MOST_NOW = 6  # forecasts that a page works out itself, of runs whose refit has not come yet: 0.1 s each
 Units = Callable[[str], float | None]  # run -> device-hours that one unit of an axis took it so far
-Payload = dict[str, Any]
 MOST_REFITTED = 36  # of one tie that are fitted again; the newest of them
 
 

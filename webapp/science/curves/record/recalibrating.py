@@ -34,8 +34,8 @@ from scaling.paper import fit_grid
 from webapp.identity.accounts.models import Project
 from webapp.science.curves.fitting import Curve, short
 from webapp.science.curves.models import ForecastOrigin, ForecastOutcome, Recalibration
+from webapp.science.curves.words import Payload
 
-Payload = dict[str, Any]
 LEVELS = (0.5, 0.8, 0.9)
 METHODS = {"forecast": "Forecast", "last": "Last value", "eq1": "Eq. 1 alone", "paper": "The paper's grid"}
 NODES = 24

@@ -8,7 +8,6 @@ What was said of the ceiling when: every stored fit of a curve, and forecasts ma
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from django.db.models import F
@@ -20,9 +19,8 @@ from webapp.science.curves import ahead, answers, words
 from webapp.science.curves.answers import parameter_rows
 from webapp.science.curves.fitting import Curve, Question, fitted_points, or_problem, remembered, try_fit
 from webapp.science.curves.models import Fit
-from webapp.science.curves.words import AXES, DEFAULT_AXIS, Axis
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, Axis, Payload
 
-Payload = dict[str, Any]
 Window = tuple[float | None, float | None]
 LEFT_OUT = (0.05, 0.1, 0.2, 0.33)  # shares of the evaluations left out at the start
 CUTOFFS = (0.5, 0.75)  # shares of the greatest compute

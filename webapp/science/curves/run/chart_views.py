@@ -4,7 +4,6 @@ Both take the ceiling as known, so without an identified one they say why there 
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,8 @@ from scaling.curve import slope_view
 from webapp.science.curves import words
 from webapp.science.curves.answers import floored
 from webapp.science.curves.fitting import Curve, Question
-from webapp.science.curves.words import Axis
+from webapp.science.curves.words import Axis, Payload
 
-Payload = dict[str, Any]
 VIEWS = ("curve", "slope", "gain")
 DEFAULT_VIEW = "curve"
 UNITS = {"device_hours": "device-hour", "flops": "FLOP", "tokens": "token", "step": "step"}

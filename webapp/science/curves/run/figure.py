@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 from django.db import DataError, IntegrityError, transaction
@@ -38,10 +37,9 @@ from webapp.science.curves.models import KeptFigure
 from webapp.science.curves.run import chart_views
 from webapp.science.curves.run.chart_views import DEFAULT_VIEW
 from webapp.science.curves.run.forecast import answered, basis_of, end_of_budget
-from webapp.science.curves.words import AXES, DEFAULT_METRIC, Axis
+from webapp.science.curves.words import AXES, DEFAULT_METRIC, Axis, Payload
 
 log = logging.getLogger(__name__)
-Payload = dict[str, Any]
 LATE = timedelta(seconds=2)  # workers refit a run once a second; whoever looks after this fits for them
 FORM = 1  # grows with each change of what is said
 WRITTEN_BY = f"{__version__}.{FORM} "  # what other code said is not shown as the answer of this one

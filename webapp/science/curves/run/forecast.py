@@ -3,8 +3,6 @@
 What to do next with a run, by its forecast: the compute to a target, whether to stop, what more would add.
 """
 
-from typing import Any
-
 import numpy as np
 
 import scaling
@@ -18,9 +16,8 @@ from webapp.science.curves import ahead, answers, fitting, words
 from webapp.science.curves.answers import DEFAULT_GOAL, Goal
 from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fit
 from webapp.science.curves.record.recalibrating import Widening, record_of
-from webapp.science.curves.words import AXES, Axis
+from webapp.science.curves.words import AXES, Axis, Payload
 
-Payload = dict[str, Any]
 DRAWN_TO = 2.0  # times the compute known, without a budget
 MIN_POINTS_FOR_HINDSIGHT = 5
 DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
