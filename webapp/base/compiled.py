@@ -8,7 +8,7 @@ it. It is the same each time but for the values.
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db import connection, connections, models
 from django.db.models.query import ModelIterable
@@ -69,8 +69,7 @@ class Compiled(Generic[M]):
         return self._made
 
 
-class _Place:
+class _Place(NamedTuple):
     """Where a value goes among the parameters."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str

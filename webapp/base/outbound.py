@@ -3,10 +3,9 @@
 What such a call could reach inside the operator's network (server-side request forgery) is kept out like this:
 
 - https only; http for hosts that the operator allowed, or when DEBUG is on;
-- the name is resolved here, once, and every address must be public (`webapp.base.outbound`); the connection
-is then
-  made to the very address that was checked, so that a name that changes in between (DNS rebinding) gains nothing. TLS
-  still names the host, and its certificate must be the host's;
+- the name is resolved here, once, and every address must be public; the connection is then made to the very address
+  that was checked, so that a name that changes in between (DNS rebinding) gains nothing. TLS still names the host, and
+  its certificate must be the host's;
 - redirects are refused, answers are bounded, one deadline covers the whole call, proxies of the environment are not
   read, and a URL with a user or a password in it is refused.
 
@@ -23,7 +22,8 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
@@ -74,20 +74,14 @@ NOT_PUBLIC_V6 = [
 
 def is_public(address: str) -> bool:
     """Whether a resolved address is one of the public internet. Anything that is not an address is not."""
-    try:
-        parsed = IPv6Address(address) if ":" in address else IPv4Address(address)
-    except ValueError:
-        return False
+    parsed = literal_address(address)
     if isinstance(parsed, IPv4Address):
         return not any(parsed in network for network in NOT_PUBLIC_V4)
-    if parsed.scope_id or parsed not in PUBLIC_V6 or any(parsed in network for network in NOT_PUBLIC_V6):
+    if parsed is None or parsed.scope_id or parsed not in PUBLIC_V6:
         return False
-    return not _is_embedded(parsed)
-
-
-def _is_embedded(address: IPv6Address) -> bool:
-    """ISATAP (RFC 5214): an interface identifier `[02]00:5efe` followed by an IPv4 address."""
-    return (int(address) >> 32) & 0xFDFFFFFF == 0x00005EFE
+    # ISATAP (RFC 5214): an interface identifier `[02]00:5efe` followed by an IPv4 address.
+    is_embedded = (int(parsed) >> 32) & 0xFDFFFFFF == 0x00005EFE
+    return not is_embedded and not any(parsed in network for network in NOT_PUBLIC_V6)
 
 
 def literal_address(host: str) -> Address | None:
@@ -155,22 +149,6 @@ def check_url(url: str) -> None:
     _target(url)
 
 
-def request(
-    method: str,
-    url: str,
-    *,
-    json: Any = None,
-    data: Mapping[str, str] | bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    timeout_s: float = 10.0,
-) -> Response:
-    """Call `url` and give back its answer, whatever its status but a redirect. Raises Refused, Failed.
-
-    `json` is sent as JSON, a mapping as `data` as a form, bytes as they are. `timeout_s` is for the whole call.
-    """
-    return Client().request(method, url, json=json, data=data, headers=headers, timeout_s=timeout_s)
-
-
 def _resolve(host: str, port: int) -> list[str]:
     """The addresses of a name, in the system's order."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -197,7 +175,10 @@ class Client:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = 10.0,
     ) -> Response:
-        """See `outbound.request`."""
+        """Call `url` and give back its answer, whatever its status but a redirect. Raises Refused, Failed.
+
+        `json` is sent as JSON, a mapping as `data` as a form, bytes as they are. `timeout_s` is for the whole call.
+        """
         target = _target(url)
         content, kind = _content(json, data)
         sent = {"user-agent": "Headroom", "accept-encoding": "identity", **kind}
@@ -256,6 +237,9 @@ class Client:
             if len(body) > self.max_bytes:
                 raise Refused(f"The answer of {target.host} is larger than {self.max_bytes} bytes.")
         return bytes(body)
+
+
+request = Client().request
 
 
 def _content(json: Any, data: Mapping[str, str] | bytes | None) -> tuple[bytes, dict[str, str]]:
@@ -365,19 +349,15 @@ class _Stream(httpcore.NetworkStream):
         return None
 
 
-class _mapped:
+@contextmanager
+def _mapped(timeout: type[Exception], error: type[Exception]) -> Iterator[None]:
     """Turns a socket's errors into httpcore's."""
-
-    def __init__(self, timeout: type[Exception], error: type[Exception]) -> None:
-        self.timeout, self.error = timeout, error
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: object) -> None:
-        if isinstance(raised, TimeoutError):
-            raise self.timeout(str(raised)) from raised
-        if isinstance(raised, OSError):
-            raise self.error(str(raised)) from raised
+    try:
+        yield
+    except TimeoutError as raised:
+        raise timeout(str(raised)) from raised
+    except OSError as raised:
+        raise error(str(raised)) from raised
 
 
 def _left(deadline: float) -> float:

@@ -62,12 +62,14 @@ def _send_now(task: str, args: tuple[str, ...], headers: dict[str, str]) -> None
 def producer(broker_url: str) -> Celery:
     """A Celery application that only sends, and gives up quickly."""
     app = Celery("headroom", broker=broker_url, set_as_current=False)
-    app.conf.broker_connection_timeout = BROKER_SECONDS
-    app.conf.broker_connection_retry_on_startup = False
-    app.conf.broker_transport_options = {
-        "socket_connect_timeout": BROKER_SECONDS,
-        "socket_timeout": BROKER_SECONDS,
-        "max_retries": 0,
-        "retry_on_timeout": False,
-    }
+    app.conf.update(
+        broker_connection_timeout=BROKER_SECONDS,
+        broker_connection_retry_on_startup=False,
+        broker_transport_options={
+            "socket_connect_timeout": BROKER_SECONDS,
+            "socket_timeout": BROKER_SECONDS,
+            "max_retries": 0,
+            "retry_on_timeout": False,
+        },
+    )
     return app

@@ -24,7 +24,7 @@ from webapp.science.curves.answers import store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit, ForecastOrigin, ForecastOutcome
 from webapp.science.curves.record import recalibrating
-from webapp.science.curves.record.recalibrating import note_changed, outcomes_of, switch
+from webapp.science.curves.words import Payload
 
 log = logging.getLogger(__name__)
 SHARES = (0.25, 0.375, 0.5, 0.75)  # of the budget while a run goes on, of its compute when it has ended
@@ -160,7 +160,7 @@ def _judge(run: Run, curve: Curve, *, in_brief: bool) -> bool:
     for origin in ForecastOrigin.objects.filter(run=run):
         _score(origin, curve, target, came, in_brief=in_brief)
     _note(run.pk, digest="" if in_brief else digest, last=last, target=target, came=came)
-    note_changed(run.project)
+    recalibrating.note_changed(run.project)
     return True
 
 
@@ -188,7 +188,7 @@ def _score(origin: ForecastOrigin, curve: Curve, target: float, came: float, *, 
     origin.save(update_fields=["said", "ratios"])
 
 
-def ratios(said: recalibrating.Payload | None, came: float) -> dict[str, float] | None:
+def ratios(said: Payload | None, came: float) -> dict[str, float] | None:
     """Of each level how many half widths, on its side, what came lies from the value: 1 is the interval's end."""
     if said is None:
         return None
@@ -209,7 +209,7 @@ def _note(run_id: str, *, digest: str, why: str = "", **numbers: float | None) -
 @transaction.atomic
 def switch_recalibration(project: Project, *, is_on: bool, actor: User) -> bool:
     """Whether the project's intervals follow their record; whether that changed."""
-    if not switch(project, is_on=is_on):
+    if not recalibrating.switch(project, is_on=is_on):
         return False
     record(
         "project.changed", actor=actor, project=project, kind="project", key=project.slug, name=project.name,
@@ -220,7 +220,7 @@ def switch_recalibration(project: Project, *, is_on: bool, actor: User) -> bool:
 
 def choices_of(project: Project) -> tuple[list[str], list[tuple[str, str]]]:
     """Tasks, and (slug, name) of recipes, of which runs are judged. Two queries."""
-    judged = outcomes_of(project).filter(why="").order_by()
+    judged = recalibrating.outcomes_of(project).filter(why="").order_by()
     tasks = judged.values_list("run__task", flat=True).distinct()
     of = ("run__revision__recipe__slug", "run__revision__recipe__name")
     recipes = judged.filter(run__revision__isnull=False).values_list(*of).distinct()
