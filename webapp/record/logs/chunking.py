@@ -54,14 +54,14 @@ def _has_room(log: JobLog, last: LogChunk) -> bool:
     return last.size < CHUNK_BYTES and log.head_lines != last.first_line + last.lines - 1
 
 
-def leave_out(log: JobLog, sizes: Iterable[tuple[int, int, int]]) -> list[int]:
-    """Which chunks go, by their first lines, so that the log keeps to its bound; counted in `log`.
+def leave_out(log: JobLog, sizes: Iterable[tuple[int, int, int]], most: int) -> list[int]:
+    """Which chunks go, by their first lines, so that the log keeps to `most` bytes; counted in `log`.
 
     `sizes`: (first line, lines, bytes) of the chunks behind the head, oldest first.
     """
     gone = []
     for first_line, lines, size in sizes:
-        if log.size <= HEAD_BYTES + TAIL_BYTES:
+        if log.size <= most:
             break
         gone.append(first_line)
         log.size, log.left_out_lines = log.size - size, log.left_out_lines + lines
@@ -73,11 +73,7 @@ def skip(log: JobLog, size: int, lines: int, behind_head: Iterable[tuple[int, in
     """Note bytes and lines that were not read; the chunks behind the head go with them, by their first lines."""
     if log.head_lines is None:
         log.head_lines = log.lines
-    gone = []
-    for first_line, chunk_lines, chunk_size in behind_head:
-        gone.append(first_line)
-        log.size, log.left_out_lines = log.size - chunk_size, log.left_out_lines + chunk_lines
-        log.left_out_size += chunk_size
+    gone = leave_out(log, behind_head, most=-1)
     log.lines, log.left_out_lines = log.lines + lines, log.left_out_lines + lines
     log.left_out_size += size
     return gone

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 
 from django.db.models import F
 from django.utils import timezone
@@ -70,11 +71,11 @@ class Kept:
 
     def after(self, number: int, limit: int) -> list[Line]:
         """The first `limit` lines after the one of this number."""
-        return _first(self._lines(after=number), limit)
+        return list(islice(self._lines(after=number), limit))
 
     def before(self, number: int, limit: int) -> list[Line]:
         """The last `limit` lines before the one of this number, in their order."""
-        return _first(self._lines_backwards(before=number), limit)[::-1]
+        return list(islice(self._lines_backwards(before=number), limit))[::-1]
 
     def newest(self, limit: int) -> list[Line]:
         """The last `limit` lines."""
@@ -82,12 +83,12 @@ class Kept:
 
     def matching(self, wanted: str, limit: int, *, after: int = 0) -> list[Line]:
         """The first `limit` lines after a number that hold the text; case does not matter."""
-        return _first(_holding(self._lines(after=after, wanted=wanted), wanted), limit)
+        return list(islice(_holding(self._lines(after=after, wanted=wanted), wanted), limit))
 
     def newest_matching(self, wanted: str, limit: int) -> list[Line]:
         """The last `limit` lines that hold the text, in their order."""
         lines = self._lines_backwards(before=self.total + 1, wanted=wanted)
-        return _first(_holding(lines, wanted), limit)[::-1]
+        return list(islice(_holding(lines, wanted), limit))[::-1]
 
     def text(self) -> Iterator[str]:
         """All of it in pieces, with a line where something was left out."""
@@ -155,7 +156,3 @@ def _lines_of(chunk: LogChunk) -> list[Line]:
 def _holding(lines: Iterator[Line], wanted: str) -> Iterator[Line]:
     needle = wanted.casefold()
     return (line for line in lines if needle in line.text.casefold())
-
-
-def _first(lines: Iterator[Line], limit: int) -> list[Line]:
-    return [line for line, _ in zip(lines, range(limit), strict=False)]

@@ -49,7 +49,6 @@ class Piece:
     """Whole lines of a file up to a byte. Before them `skipped_lines` of together `skipped` bytes were only counted."""
 
     text: bytes
-    read_from: int
     read_to: int
     skipped: int = 0
     skipped_lines: int = 0
@@ -86,7 +85,7 @@ def read_on(path: Path, read_from: int, size: int, most: int, *, to_the_end: boo
     kept = text if whole == 0 or (to_the_end and is_end) else text[:whole]
     if not kept:
         return None
-    return Piece(kept, read_from, read_from + skipped + len(kept), skipped, skipped_lines)
+    return Piece(kept, read_from + skipped + len(kept), skipped, skipped_lines)
 
 
 def _count(file: BinaryIO, length: int) -> tuple[int, int]:
@@ -218,7 +217,7 @@ def _put(chunks: Sequence[LogChunk]) -> None:
 
 def _keep_bound(row: JobLog) -> None:
     if row.size > HEAD_BYTES + TAIL_BYTES:
-        gone = leave_out(row, _behind_head(row))
+        gone = leave_out(row, _behind_head(row), HEAD_BYTES + TAIL_BYTES)
         row.chunks.filter(first_line__in=gone).delete()
 
 
