@@ -140,15 +140,6 @@ def delete(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What of a run decides."""
-
-    state: str
-    ended_at: datetime
-    is_protected: bool  # by its tag, or by a prediction that rests on it
-
-
-@dataclass(frozen=True)
 class Going:
     """A checkpoint that goes, and why, in words."""
 
@@ -156,15 +147,21 @@ class Going:
     why: str
 
 
+def is_protected(run: Run) -> bool:
+    """By its tag, or by a prediction that rests on it: `selectors.ended_runs` says that."""
+    return KEEP_TAG in run.tags or bool(getattr(run, "is_predicted", False))
+
+
 def going(
-    run: Ended, found: Sequence[Kept], policy: RetentionPolicy, now: datetime, *, is_low: bool
+    run: Run, found: Sequence[Kept], policy: RetentionPolicy, now: datetime, *, is_low: bool
 ) -> list[Going]:
-    """What goes now, oldest first. `is_low`: the disk is, and the policy may hurry.
+    """What of a run of `selectors.ended_runs` goes now, oldest first. `is_low`: the disk is, and the policy may hurry.
 
     The newest checkpoint of a run that succeeded never goes; of others it stays until their days are over, and under
     pressure, too, so that they can be resumed.
     """
-    if run.is_protected or now - run.ended_at < (LOST_GRACE if run.state == State.LOST else GRACE):
+    grace = LOST_GRACE if run.state == State.LOST else GRACE
+    if run.ended_at is None or is_protected(run) or now - run.ended_at < grace:
         return []
     whole = [kept for kept in found if kept.step is not None]
     is_over = now - run.ended_at >= timedelta(days=policy.checkpoint_days)
@@ -182,7 +179,7 @@ def going(
     return rest + [Going(kept, why) for kept in gone]
 
 
-def could_ever_go(run: Ended, left: Sequence[Kept]) -> bool:
+def could_ever_go(run: Run, left: Sequence[Kept]) -> bool:
     """Whether looking again later can find anything."""
     whole = [kept for kept in left if kept.step is not None]
     return len(whole) < len(left) or len(whole) > (1 if run.state == State.SUCCEEDED else 0)

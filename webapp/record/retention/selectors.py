@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from webapp.identity.accounts.models import Project
 from webapp.record.retention import folders
-from webapp.record.retention.folders import KEEP_TAG, Ended, Going, going, old_logs, old_samples
 from webapp.record.retention.models import DiskWatch, Looked, RetentionPolicy
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
@@ -24,7 +23,7 @@ DRY_SECONDS = 3.0
 class Preview:
     """What a clean-up would take away now. `looked_at` of `runs` ended runs were looked at in the time there is."""
 
-    rows: Sequence[tuple[Run, Sequence[Going]]]
+    rows: Sequence[tuple[Run, Sequence[folders.Going]]]
     size: int  # bytes
     count: int  # checkpoints
     log_count: int  # attempts whose stored logs are old enough
@@ -59,35 +58,27 @@ def not_lately_looked_at(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     return runs.filter(~Exists(lately), ~Exists(done))
 
 
-def ended(run: Run) -> Ended:
-    """Of a run of `ended_runs`."""
-    if run.ended_at is None:
-        raise ValueError(f"run {run.pk} has not ended")
-    is_protected = KEEP_TAG in run.tags or bool(getattr(run, "is_predicted", False))
-    return Ended(run.state, run.ended_at, is_protected)
-
-
 def preview(project: Project, policy: RetentionPolicy) -> Preview:
     """The dry run: what the policy, enabled or not, would take away now."""
     now, is_low = timezone.now(), is_disk_low()
     until = time.monotonic() + DRY_SECONDS
-    rows: list[tuple[Run, list[Going]]] = []
+    rows: list[tuple[Run, list[folders.Going]]] = []
     looked_at = 0
     runs = ended_runs(project)
     for run in runs.iterator(chunk_size=200):
         if time.monotonic() > until:
             break
         looked_at += 1
-        found = going(ended(run), folders.checkpoints_of(run.pk), policy, now, is_low=is_low)
+        found = folders.going(run, folders.checkpoints_of(run.pk), policy, now, is_low=is_low)
         if found:
             rows.append((run, found))
     every = [one for _, found in rows for one in found]
     return Preview(
-        rows[:MOST_SHOWN], size_of(every), len(every), old_logs(project, policy, now).count(), looked_at, runs.count(),
-        old_samples(project, policy, now).count(),
+        rows[:MOST_SHOWN], size_of(every), len(every), folders.old_logs(project, policy, now).count(), looked_at,
+        runs.count(), folders.old_samples(project, policy, now).count(),
     )  # fmt: skip
 
 
-def size_of(found: Iterable[Going]) -> int:
+def size_of(found: Iterable[folders.Going]) -> int:
     """Bytes."""
     return sum(one.kept.size for one in found)

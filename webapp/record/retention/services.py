@@ -15,17 +15,14 @@ from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Membership, Organisation, Project, Role, User, notify
 from webapp.identity.audit.services import record
 from webapp.record.retention import folders
-from webapp.record.retention.folders import (
-    LOST_GRACE,
-    Going,
-    could_ever_go,
-    drop_old_logs,
-    drop_old_samples,
-    going,
-    remove_copy,
-)
 from webapp.record.retention.models import DiskWatch, Looked, RetentionPolicy
-from webapp.record.retention.selectors import ended, ended_runs, is_disk_low, not_lately_looked_at, size_of
+from webapp.record.retention.selectors import (
+    ended_runs,
+    is_disk_low,
+    not_lately_looked_at,
+    policy_of,
+    size_of,
+)
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 
@@ -53,7 +50,7 @@ def set_policy(
         "enabled": enabled, "keep_newest": keep_newest, "checkpoint_days": checkpoint_days, "log_days": log_days,
         "under_pressure": under_pressure,
     }  # fmt: skip
-    before = RetentionPolicy.objects.filter(project=project).first() or RetentionPolicy(project=project)
+    before = policy_of(project)
     changed = {
         key: [getattr(before, key), wanted[key]] for key in wanted if getattr(before, key) != wanted[key]
     }
@@ -74,8 +71,8 @@ def clean_up(seconds: float = STEP_SECONDS) -> int:
     _delete_taken(until)
     count = 0
     for policy in RetentionPolicy.objects.filter(enabled=True).select_related("project"):
-        drop_old_logs(policy.project, policy, timezone.now())
-        drop_old_samples(policy.project, policy, timezone.now())
+        folders.drop_old_logs(policy.project, policy, timezone.now())
+        folders.drop_old_samples(policy.project, policy, timezone.now())
         count += _clean_project(policy, until)
     _delete_taken(until)
     return count
@@ -100,7 +97,7 @@ def _clean_project(policy: RetentionPolicy, until: float) -> int:
     return count
 
 
-def clean_run(run: Run, policy: RetentionPolicy, *, is_low: bool) -> list[Going]:
+def clean_run(run: Run, policy: RetentionPolicy, *, is_low: bool) -> list[folders.Going]:
     """Take away what may go of one run of `ended_runs`; returns it.
 
     Under a lock of the run's row: a resume that is asked for meanwhile waits, and finds a folder that does not change
@@ -110,7 +107,7 @@ def clean_run(run: Run, policy: RetentionPolicy, *, is_low: bool) -> list[Going]
     is_written = now.timestamp() - folders.newest_change(run.pk) < STILL_WRITTEN.total_seconds()
     try:
         there = [] if is_written else folders.checkpoints_of(run.pk)
-        found = going(ended(run), there, policy, now, is_low=is_low)
+        found = folders.going(run, there, policy, now, is_low=is_low)
         with transaction.atomic():
             held = Run.objects.select_for_update().filter(
                 pk=run.pk, state__in=ENDED, attempt_number=run.attempt_number, tags=run.tags
@@ -119,13 +116,13 @@ def clean_run(run: Run, policy: RetentionPolicy, *, is_low: bool) -> list[Going]
                 return []
             for one in found:
                 folders.take_away(run.pk, one.kept)
-            if run.ended_at is not None and now - run.ended_at > LOST_GRACE:
+            if run.ended_at is not None and now - run.ended_at > folders.LOST_GRACE:
                 folders.remove_logs(run.pk)
             _note(run, found)
             if not is_written:
                 gone = {one.kept.folder for one in found}
                 left = [kept for kept in there if kept.folder not in gone]
-                is_empty = not could_ever_go(ended(run), left)
+                is_empty = not folders.could_ever_go(run, left)
                 Looked.objects.update_or_create(run_id=run.pk, defaults={"at": now, "is_empty": is_empty})
     except OSError as error:
         log.warning("clean-up of run %s: %s", run.pk, error)
@@ -133,7 +130,7 @@ def clean_run(run: Run, policy: RetentionPolicy, *, is_low: bool) -> list[Going]
     return found
 
 
-def _note(run: Run, found: Sequence[Going]) -> None:
+def _note(run: Run, found: Sequence[folders.Going]) -> None:
     if not found:
         return
     steps = [one.kept.step for one in found if one.kept.step is not None]
@@ -151,7 +148,7 @@ def _delete_taken(until: float) -> None:
         if time.monotonic() > until:
             return
         folders.empty(folder)
-        is_store_there = is_store_there and remove_copy(folder)
+        is_store_there = is_store_there and folders.remove_copy(folder)
         if is_store_there:
             folders.delete(folder)
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from webapp.record.retention.folders import Ended, Kept, could_ever_go, going
+from webapp.record.retention.folders import KEEP_TAG, Kept, could_ever_go, going
 from webapp.record.retention.models import RetentionPolicy
+from webapp.record.runs.models import Run
 
 NOW = datetime(2026, 5, 31, tzinfo=UTC)
 POLICY = RetentionPolicy(keep_newest=2, checkpoint_days=30)
@@ -15,7 +16,7 @@ HALF = Kept(Path(".step-25.partial"), None, (-1, 0), 10)
 
 
 def gone(state="cancelled", *, hours=48.0, protected=False, low=False, found=FOUND, policy=POLICY):
-    run = Ended(state, NOW - timedelta(hours=hours), protected)
+    run = Run(state=state, ended_at=NOW - timedelta(hours=hours), tags=[KEEP_TAG] if protected else [])
     return [one.kept.step for one in going(run, found, policy, NOW, is_low=low)]
 
 
@@ -41,7 +42,7 @@ def test_what_goes(case, steps):
 
 
 def test_each_removal_says_why():
-    run = Ended("failed", NOW - timedelta(days=40), False)
+    run = Run(state="failed", ended_at=NOW - timedelta(days=40))
     assert {one.why for one in going(run, FOUND, POLICY, NOW, is_low=True)} == {"ended more than 30 days ago"}
 
 
@@ -53,4 +54,4 @@ def test_each_removal_says_why():
     ],
 )  # fmt: skip
 def test_where_nothing_can_go_any_more_nobody_looks_again(state, left, expected):
-    assert could_ever_go(Ended(state, NOW, False), left) is expected
+    assert could_ever_go(Run(state=state, ended_at=NOW), left) is expected
