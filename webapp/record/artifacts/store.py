@@ -51,8 +51,8 @@ class TooLarge(InvalidInput):
 
     code = "too_large"
 
-    def __init__(self, message: str) -> None:
-        super().__init__("path", message, status=413)
+    def __init__(self, message: str, field: str = "path") -> None:
+        super().__init__(field, message, status=413)
 
 
 @dataclass(frozen=True)

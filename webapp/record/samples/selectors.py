@@ -9,7 +9,6 @@ from django.db.models import F, Func, JSONField, Q, QuerySet, Value
 from django.db.models.expressions import RawSQL
 
 from training import samples
-from training.samples import EVERYTHING, Wanted
 from webapp.base.errors import NotFound
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
@@ -72,7 +71,7 @@ def find(run: Run, kind: str, step: int) -> SampleFile:
 
 def rows_of(
     file: SampleFile,
-    wanted: Wanted = EVERYTHING,
+    wanted: samples.Wanted = samples.EVERYTHING,
     *,
     first: int = 0,
     most: int = samples.MOST_ROWS,
@@ -89,7 +88,7 @@ def rows_of(
         raise Gone(f"{what} are damaged: {error}.") from None
 
 
-def lines_of(files: Sequence[SampleFile], wanted: Wanted) -> Iterator[dict[str, Any]]:
+def lines_of(files: Sequence[SampleFile], wanted: samples.Wanted) -> Iterator[dict[str, Any]]:
     """Wanted rows of several steps, each with its step; what is gone is left out."""
     for file in files:
         try:

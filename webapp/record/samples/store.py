@@ -21,12 +21,11 @@ from django.db.models import Max
 
 from headroom import tables
 from training import samples
-from training.samples import MOST_STEP
 from webapp.base.disk import bytes_in_words, check_room
 from webapp.base.errors import InvalidInput, NotFound, ServiceError
 from webapp.base.requests import check_items
 from webapp.record.artifacts.models import Artifact
-from webapp.record.artifacts.store import open_file
+from webapp.record.artifacts.store import TooLarge, open_file
 from webapp.record.runs.models import Record, Run
 from webapp.record.samples.models import SampleFile
 
@@ -42,13 +41,8 @@ GZIP = b"\x1f\x8b"
 Read = Callable[[int], bytes]  # at most so many bytes; none at the end
 
 
-class TooLarge(InvalidInput):
-    """More than a limit allows; the message names it."""
-
-    code = "too_large"
-
-    def __init__(self, what: str, most: int) -> None:
-        super().__init__("samples", f"{what} has more than {bytes_in_words(most)}.", status=413)
+def _too_large(what: str, most: int) -> TooLarge:
+    return TooLarge(f"{what} has more than {bytes_in_words(most)}.", "samples")
 
 
 def path_of(run_id: str, kind: str, step: int) -> Path:
@@ -138,12 +132,12 @@ def _unpacked(read: Read) -> Iterator[bytes]:
             unpack = zlib.decompressobj(wbits=31)
         sent += len(piece)
         if sent > MOST_SENT:
-            raise TooLarge("The request", MOST_SENT)
+            raise _too_large("The request", MOST_SENT)
         while piece:
             part, piece = (piece, b"") if unpack is None else _inflated(unpack, piece)
             unpacked += len(part)
             if unpacked > MOST_UNPACKED:
-                raise TooLarge("What was sent", MOST_UNPACKED)
+                raise _too_large("What was sent", MOST_UNPACKED)
             yield part
     if unpack is not None and not unpack.eof:
         raise InvalidInput("samples", "The samples have not arrived whole.", status=400)
@@ -164,7 +158,7 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
         if len(rest) > MOST_OF_A_LINE:
-            raise TooLarge("A line", MOST_OF_A_LINE)
+            raise _too_large("A line", MOST_OF_A_LINE)
     yield rest
 
 
@@ -201,16 +195,16 @@ def take_responses(artifact: Artifact) -> None:
 def _take(artifact: Artifact) -> None:
     run = artifact.run
     if artifact.size > MOST_SENT:
-        raise TooLarge(artifact.path, MOST_SENT)
+        raise _too_large(artifact.path, MOST_SENT)
     name, step = tables.place_of(artifact.path)
     with open_file(artifact) as file:
         rows = list(tables.responses(tables.rows_of(artifact.path, file, check_items)))
     if rows:
         newest = step if step is not None else _newest_step(run)
-        for at, found in tables.by_step(rows, newest, MOST_STEP).items():
+        for at, found in tables.by_step(rows, newest, samples.MOST_STEP).items():
             keep_rows(run, tables.kind_of(artifact.path), at, run.attempt_number, found, table=name)
 
 
 def _newest_step(run: Run) -> int:
     newest = Record.objects.filter(run=run).aggregate(step=Max("step"))["step"]  # the last may be of step 0
-    return max(0, min(newest or 0, MOST_STEP))
+    return max(0, min(newest or 0, samples.MOST_STEP))
