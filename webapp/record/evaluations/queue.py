@@ -35,21 +35,20 @@ def _bundles_of(resources: str | None) -> Bundles:
 def guests_of_evaluations() -> list[Guest]:
     """Of what is open, with the priority of their runs. One query."""
     known = _open().annotate(resources=KeyTextTransform("resources", "run__config")).defer("run__config")
-    return [_guest(one, one.resources) for one in known[:LOOKED_AT]]
-
-
-def _guest(one: Evaluation, resources: str | None) -> Guest:
-    return Guest(
-        job=_job_of(one),
-        name=str(one),
-        project_id=one.run.project_id,
-        priority=one.run.priority,
-        bundles=_bundles_of(resources),
-        made_at=one.created_at,
-        is_queued=one.state == State.QUEUED,
-        has_begun=one.began_at is not None,
-        is_stopping=one.state == State.STOPPING,
-    )
+    return [
+        Guest(
+            job=_job_of(one),
+            name=str(one),
+            project_id=one.run.project_id,
+            priority=one.run.priority,
+            bundles=_bundles_of(one.resources),
+            made_at=one.created_at,
+            is_queued=one.state == State.QUEUED,
+            has_begun=one.began_at is not None,
+            is_stopping=one.state == State.STOPPING,
+        )
+        for one in known[:LOOKED_AT]
+    ]
 
 
 def _job_of(one: Evaluation) -> str:

@@ -120,9 +120,10 @@ def when(starts: Span | None) -> str:
     """ "starts in about 20 to 45 min"."""
     if starts is None:
         return "when it starts is not known"
-    least, most = _floor(starts.least * 60), None if starts.most is None else _ceiling(starts.most * 60)
-    if most is None:
+    least = max((rung for rung in RUNGS if rung <= 60 * starts.least), default=0)
+    if starts.most is None:
         return f"starts in {_minutes(least)} at the earliest" if least else "when it starts is not known"
+    most = min((rung for rung in RUNGS if rung >= 60 * starts.most), default=RUNGS[-1])
     if not least:
         return f"starts within about {_minutes(most)}"
     first, unit = _minutes(least).split()
@@ -131,14 +132,6 @@ def when(starts: Span | None) -> str:
     return (
         f"starts in about {first if _minutes(most).endswith(unit) else _minutes(least)} to {_minutes(most)}"
     )
-
-
-def _floor(minutes: float) -> int:
-    return max((rung for rung in RUNGS if rung <= minutes), default=0)
-
-
-def _ceiling(minutes: float) -> int:
-    return min((rung for rung in RUNGS if rung >= minutes), default=RUNGS[-1])
 
 
 def _minutes(minutes: int) -> str:

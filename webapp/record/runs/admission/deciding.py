@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import groupby, islice
 from math import inf
+from operator import attrgetter, itemgetter
 
 from training.bundles import shortage
 from webapp.record.runs.admission.parts import (
@@ -158,9 +159,8 @@ class _Turn:
         room = self.soon.copy()
         if room.find(bundles) is not None:
             return 0.0, room
-        ends = sorted(
-            ((left.end(latest=latest), holding) for left, holding in self.held.values()), key=_first
-        )
+        held = ((left.end(latest=latest), holding) for left, holding in self.held.values())
+        ends = sorted(held, key=itemgetter(0))
         for at, holding in ends:
             room.give(holding)
             if at < inf and room.find(bundles) is not None:
@@ -243,7 +243,8 @@ class _Turn:
         for project, left in [*((one.project, one.left) for one in self.at_work), *self.begun]:
             ends.setdefault(project, []).append(left.least)
         found: dict[str, Span | None] = {}
-        for project, own in groupby(sorted(runs, key=_project), key=_project):
+        of_project = attrgetter("project")
+        for project, own in groupby(sorted(runs, key=of_project), key=of_project):
             known = sorted(ends.get(project, ()))
             most = self.shares[project].most_at_work or 0
             times = known[max(0, len(known) - most) :]  # more may be at work than may be now
@@ -275,14 +276,6 @@ class _Turn:
             room.take(holding)
             heappush(ends, (at + run.lasts.end(latest=latest), len(self.held) + len(starts), holding))
         return starts + [inf] * (len(runs) - len(starts))
-
-
-def _first(pair: tuple[float, Holding]) -> float:
-    return pair[0]
-
-
-def _project(run: Queued) -> int:
-    return run.project
 
 
 def _between(one: float, other: float) -> Span | None:

@@ -81,12 +81,11 @@ class Seen:
 
 def nodes_alive() -> list[dict[str, Any]]:
     """As a worker saw them lately; empty where none did, or none was alive."""
-    seen = ClusterSeen.objects.first()
-    return _alive(seen) if seen is not None else []
+    return _alive(ClusterSeen.objects.first())
 
 
-def _alive(seen: ClusterSeen) -> list[dict[str, Any]]:
-    if seen.seen_at is None or timezone.now() - seen.seen_at > SIGHT_HOLDS:
+def _alive(seen: ClusterSeen | None) -> list[dict[str, Any]]:
+    if seen is None or seen.seen_at is None or timezone.now() - seen.seen_at > SIGHT_HOLDS:
         return []
     return [node for node in seen.nodes if node["alive"]]
 
@@ -94,7 +93,7 @@ def _alive(seen: ClusterSeen) -> list[dict[str, Any]]:
 def cluster_seen() -> Seen:
     """One query."""
     seen = ClusterSeen.objects.first()
-    nodes = _alive(seen) if seen is not None else []
+    nodes = _alive(seen)
     if seen is None or not nodes:
         return Seen(Cluster(None, grows=settings.CLUSTER_GROWS), {}, frozenset())
     numbers = {node["id"]: number for number, node in enumerate(nodes)}
