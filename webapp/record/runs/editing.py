@@ -24,6 +24,7 @@ from django.utils import timezone
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record, record_each
+from webapp.record.recipes.services import parse_config
 from webapp.record.runs import launch
 from webapp.record.runs.bounds import (
     MAX_MODEL,
@@ -36,7 +37,6 @@ from webapp.record.runs.bounds import (
     clean_tags,
     clean_text,
 )
-from webapp.record.runs.launch import UNSTATED
 from webapp.record.runs.meaning import AT_ONCE, meaning_of, state_meaning
 from webapp.record.runs.models import Point, Run, Series, State, deleted_or_restored
 from webapp.record.runs.states import ENDED, bump
@@ -62,8 +62,8 @@ _CLEAN: dict[str, Callable[[Any], Any]] = {
     "name": _name,
     "tags": clean_tags,
     "notes": clean_notes,
-    "task": lambda value: clean_text("task", value, MAX_TASK) or UNSTATED,
-    "model": lambda value: clean_text("model", value, MAX_MODEL) or UNSTATED,
+    "task": lambda value: clean_text("task", value, MAX_TASK) or launch.UNSTATED,
+    "model": lambda value: clean_text("model", value, MAX_MODEL) or launch.UNSTATED,
     "seed": _seed,
 }
 FIELDS = (*_CLEAN, MEANING)
@@ -147,24 +147,20 @@ def report_described(
         "tags": sorted({*held.tags, *clean_tags(tags)}),
         "config": {**held.config, **(config or {})},
     }
-    open_fields = {"model": UNSTATED, "seed": 0}  # what nobody has said yet
+    open_fields = {"model": launch.UNSTATED, "seed": 0}  # what nobody has said yet
     said |= {
         field: value
         for field, value in launch.said_in(config or {}).items()
         if getattr(held, field) == open_fields[field]
     }
     fresh = {field: value for field, value in said.items() if value != getattr(held, field)}
-    _check_room(fresh)
+    if len(fresh.get("tags", ())) > MAX_TAGS:
+        raise InvalidInput("tags", f"tags: a run has at most {MAX_TAGS}.")
+    check_config(fresh.get("config", {}))
     if fresh:
         bump(run.pk, **fresh)
         run.refresh_from_db()
     return run
-
-
-def _check_room(fresh: Mapping[str, Any]) -> None:
-    if len(fresh.get("tags", ())) > MAX_TAGS:
-        raise InvalidInput("tags", f"tags: a run has at most {MAX_TAGS}.")
-    check_config(fresh.get("config", {}))
 
 
 CHUNK = 100  # runs a transaction
@@ -275,11 +271,6 @@ def restore_runs(runs: Sequence[Run], *, user: User | None) -> set[str]:
     return found
 
 
-def is_predicted(run: Run) -> bool:
-    """Whether a prediction, of whatever state, is about it or was judged by it."""
-    return bool(_related([run.pk], *RESTING))
-
-
 def _related(ids: Sequence[str], *relations: str) -> set[str]:
     """Those of the runs that have anything in one of these relations. A query each."""
     runs = Run.with_deleted.filter(pk__in=ids)
@@ -311,8 +302,9 @@ def launch_draft(run: Run, *, user: User | None) -> Run:
     """
     if run.state == State.DRAFT and run.revision is not None:
         launch.resolved_config(
-            run.revision, task=run.task, model=run.model, seed=run.seed, budget_hours=run.budget_hours or 0.0
-        )
+            parse_config(run.revision.config), task=run.task, model=run.model, seed=run.seed,
+            budget_hours=run.budget_hours or 0.0,
+        )  # fmt: skip
     if run.state != State.DRAFT or not launch.queue_first_attempt(run, user):
         run.refresh_from_db()
         raise Conflict(f"This run is no draft any more: it is {run.state}.")

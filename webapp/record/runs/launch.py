@@ -5,7 +5,7 @@ A request that may come twice: its Idempotency-Key finds the run that the first 
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from headroom.adapters.naming import model_of, seed_of
 from observability import tracing
 from observability.context import bound
 from stack import environment
-from training.recipe import RecipeError, parse_recipe, resolve
+from training.recipe import Recipe, RecipeError, parse_recipe, resolve
 from webapp.base.claims import body_digest, check_same, checked_key, once
 from webapp.base.errors import Conflict, InvalidInput, NoRoom
 from webapp.identity.accounts.models import Project, User
@@ -164,7 +164,7 @@ def _make(request: LaunchRequest, project: Project, user: User | None) -> Run:
         project=project,
         revision=found,
         name=clean_name(request.name) or found.recipe.name,
-        config=resolved_config(found, **said),
+        config=resolved_config(parse_config(found.config), **said),
         priority=request.priority,
         retry_limit=request.retries,
         state=State.DRAFT if request.draft else State.QUEUED,
@@ -290,19 +290,13 @@ def resume_run(run: Run, *, user: User | None) -> Run:
 
 
 def resolved_config(
-    revision: Revision, *, task: str, model: str, seed: int, budget_hours: float
+    recipe: Recipe, *, task: str, model: str, seed: int, budget_hours: float
 ) -> dict[str, Any]:
     """The configuration that the run will train with. Raises InvalidInput for task, model, seed or budget_hours."""
+    home = settings.HEADROOM_HOME
     try:
         check_model_place(model)
-        resolved = resolve(
-            parse_config(revision.config),
-            task=task,
-            model=model,
-            seed=seed,
-            device_hours=budget_hours,
-            home=settings.HEADROOM_HOME,
-        )
+        resolved = resolve(recipe, task=task, model=model, seed=seed, device_hours=budget_hours, home=home)
     except RecipeError as error:
         raise InvalidInput(error.field or "recipe", f"{error.field or 'recipe'}: {error.reason}.") from error
     return resolved.model_dump(mode="json")
@@ -320,25 +314,26 @@ def job_spec(dispatch: Dispatch) -> JobSpec:
     if not url:
         raise RuntimeError("HEADROOM_URL is not set: the job would not know where to report")
     run_dir = Path(settings.HEADROOM_HOME) / "runs" / run.pk
-    return _with_secrets_file(
-        JobSpec(
-            run_dir=run_dir,
-            recipe=run.config,
-            submission_id=submission_id_of(run.pk, dispatch.attempt),
-            env={
-                "HEADROOM_HOME": str(settings.HEADROOM_HOME),
-                "HEADROOM_URL": url,
-                "HEADROOM_TOKEN_FILE": str(run_dir / "token"),
-                "HEADROOM_RUN": run.pk,
-                "HEADROOM_ATTEMPT": str(dispatch.attempt),
-                "PYTHONPATH": str(settings.BASE_DIR),
-                "OMP_NUM_THREADS": CLUSTER_THREADS,
-            },
-            resume=dispatch.attempt > 1,
-            token=create_job_token(run, dispatch.attempt),
-            secrets=hand_to_job(run.project),
-        )
+    spec = JobSpec(
+        run_dir=run_dir,
+        recipe=run.config,
+        submission_id=submission_id_of(run.pk, dispatch.attempt),
+        env={
+            "HEADROOM_HOME": str(settings.HEADROOM_HOME),
+            "HEADROOM_URL": url,
+            "HEADROOM_TOKEN_FILE": str(run_dir / "token"),
+            "HEADROOM_RUN": run.pk,
+            "HEADROOM_ATTEMPT": str(dispatch.attempt),
+            "PYTHONPATH": str(settings.BASE_DIR),
+            "OMP_NUM_THREADS": CLUSTER_THREADS,
+        },
+        resume=dispatch.attempt > 1,
+        token=create_job_token(run, dispatch.attempt),
+        secrets=hand_to_job(run.project),
     )
+    if spec.secrets:  # the driver is told of the file's place where there is one; never of its content
+        spec.env["HEADROOM_SECRETS_FILE"] = str(spec.secrets_path)
+    return spec
 
 
 def _check_schema(run: Run) -> None:
@@ -349,13 +344,6 @@ def _check_schema(run: Run) -> None:
             f"this worker is of another version than what launched the run, and cannot read its recipe "
             f"({error.field}: {error.reason}); a worker of that version will take it"
         ) from None
-
-
-def _with_secrets_file(spec: JobSpec) -> JobSpec:
-    """The driver is told of the file's place where there is one; never of its content."""
-    if not spec.secrets:
-        return spec
-    return replace(spec, env=spec.env | {"HEADROOM_SECRETS_FILE": str(spec.secrets_path)})
 
 
 def _say(done: str, run: Run, attempt: int) -> None:
@@ -369,6 +357,7 @@ def _record(verb: str, run: Run, user: User | None, **detail: Any) -> None:
 
 
 def revision_of(project: Project, slug: str, number: int | None) -> Revision:
+    """A recipe's revision by number, or its newest. Raises InvalidInput (recipe, revision)."""
     if (found := find_revision(project, slug, number)) is not None:
         return found
     if number is not None and find_revision(project, slug, None) is not None:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from django.conf import settings
-
-from training.recipe import Recipe, RecipeError, apply_overrides, resolve
+from training.recipe import Recipe, RecipeError, apply_overrides
 from webapp.base.errors import InvalidInput
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
-from webapp.record.recipes.selectors import find_revision
-from webapp.record.recipes.services import check_model_place, parse_config
+from webapp.record.recipes.services import parse_config
 from webapp.record.runs.bounds import check_budget
+from webapp.record.runs.launch import resolved_config, revision_of
 from webapp.record.runs.launch_set import MAX_RUNS
 from webapp.record.runs.pace import measured_runs, overheads_of
 from webapp.science.curves import words
@@ -59,7 +57,7 @@ class Base:
 
 def base_of(project: Project, request: StudyRequest) -> Base:
     """Raises InvalidInput (recipe, revision)."""
-    revision = find_base(project, request.recipe, request.revision)
+    revision = revision_of(project, request.recipe, request.revision)
     config, hours = revision.config, request.budget_hours
     task = request.task if request.task is not None else config["task"]["name"]
     model = request.model if request.model is not None else config["model"]
@@ -129,16 +127,6 @@ def plan_of(base: Base, request: StudyRequest) -> Plan:
     return Plan(base.revision, tuple(variants), seeds, base.budget_hours)
 
 
-def find_base(project: Project, slug: str, number: int | None) -> Revision:
-    """The revision that a study starts from. Raises InvalidInput (field recipe or revision)."""
-    found = find_revision(project, slug, number)
-    if found is None and number is not None and find_revision(project, slug, None):
-        raise InvalidInput("revision", f"The recipe {slug} has no revision {number}.")
-    if found is None:
-        raise InvalidInput("recipe", f"There is no recipe {slug}.")
-    return found
-
-
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raises InvalidInput (field seeds) without any, for one given twice, or one that is no seed."""
     if not seeds:
@@ -169,14 +157,7 @@ def _variant(index: int, text: str, base: Variant, check: Callable[[Variant], Va
 
 def _checked(variant: Variant, *, seed: int, hours: float) -> Variant:
     """As the launch will resolve it. Raises InvalidInput naming the field."""
-    home = settings.HEADROOM_HOME
-    try:
-        check_model_place(variant.model)
-        resolve(
-            variant.config, task=variant.task, model=variant.model, seed=seed, device_hours=hours, home=home
-        )
-    except RecipeError as error:
-        raise InvalidInput(error.field or "recipe", f"{error.field or 'recipe'}: {error.reason}.") from None
+    resolved_config(variant.config, task=variant.task, model=variant.model, seed=seed, budget_hours=hours)
     return variant
 
 
