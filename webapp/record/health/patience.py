@@ -172,12 +172,9 @@ def lacking_of(names: Iterable[str]) -> list[str]:
 def _unknown(loader: MigrationLoader, applied: set[tuple[str, str]]) -> list[str]:
     gone = {key for migration in loader.disk_migrations.values() for key in migration.replaces}
     known = loader.disk_migrations.keys() | gone
-    return sorted(".".join(key) for key in applied - known if _is_ours(key[0], known))
-
-
-def _is_ours(app: str, known: set[tuple[str, str]]) -> bool:
-    """An app that was taken out of INSTALLED_APPS leaves its rows; they say nothing of the version."""
-    return any(label == app for label, _ in known)
+    # An app that was taken out of INSTALLED_APPS leaves its rows; they say nothing of the version.
+    apps = {app for app, _ in known}
+    return sorted(".".join(key) for key in applied - known if key[0] in apps)
 
 
 def old_words(missing: list[str]) -> str:

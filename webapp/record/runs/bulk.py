@@ -19,7 +19,6 @@ from webapp.identity.accounts.permissions import Permission
 from webapp.identity.audit.services import record_each
 from webapp.record.runs import editing, launch, lifecycle, places
 from webapp.record.runs.bounds import MAX_TAGS, clean_tag
-from webapp.record.runs.editing import cleaned
 from webapp.record.runs.meaning import AT_ONCE
 from webapp.record.runs.models import BulkAction, Run, State
 from webapp.record.runs.states import ENDED
@@ -167,7 +166,7 @@ def _checked_changes(changes: Mapping[str, Any] | None, n_runs: int) -> dict[str
             f"runs: what metrics mean can be changed of at most {MAX_MEANT} runs at a time, not of {n_runs:,}: choose "
             "fewer, and the others after them.",
         )
-    cleaned(changes)
+    editing.cleaned(changes)
     return dict(changes)
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from django.db import connection, transaction
@@ -132,10 +133,11 @@ MAX_REASON = 1000
 
 def note_records(run: Run, records: Sequence[Record]) -> None:
     """Bring the summary up to date with records that were just stored."""
-    newest = max(records, key=_place)
+    place = attrgetter("attempt", "seq")
+    newest = max(records, key=place)
     is_so = run.meaning.keys().isdisjoint(("pass_rate", "percent"))  # else the next refit knows them
     rates = [record for record in records if is_so and record.metrics.get(PASS_RATE) is not None]
-    rates.sort(key=_place)
+    rates.sort(key=place)
     latest = rates[-1] if rates else None
     values: dict[str, Any] = {
         "run": run.pk,
@@ -167,10 +169,6 @@ def spent_hours(run: Run, used_hours: float | None) -> float | None:
     Of a run that was launched here nothing reported is nothing spent; of one that trains elsewhere it is unknown.
     """
     return 0.0 if used_hours is None and run.origin == Run.Origin.LAUNCHED else used_hours
-
-
-def _place(record: Record) -> tuple[int, int]:
-    return record.attempt, record.seq
 
 
 def thinned(values: Sequence[float | None], points: int = SPARK_POINTS) -> list[float | None]:
@@ -214,7 +212,8 @@ def store_held(run: Run, records: Sequence[Record], *, reporter: int | None = No
             "records", f"records must have at most {MAX_RECORDS:,} items, not {len(records):,}."
         )
     unique = _without_repeats(records)
-    ensure_attempts(run, _first_uses(unique))
+    first_uses = {record.attempt: f"records.{i}.attempt" for i, record in reversed(unique)}
+    ensure_attempts(run, first_uses)
     accepted, has_evaluations, left_out = _insert(run, unique)
     has_evaluations |= accepted > 0 and mean_incoming(run)
     if accepted < len(unique):
@@ -252,14 +251,6 @@ def _without_repeats(records: Sequence[Record]) -> list[tuple[int, Record]]:
         elif first != record:
             raise _conflict(i, record.attempt, record.seq)
     return unique
-
-
-def _first_uses(unique: Sequence[tuple[int, Record]]) -> dict[int, str]:
-    """Attempt -> the field of the first record that names it."""
-    uses: dict[int, str] = {}
-    for i, record in unique:
-        uses.setdefault(record.attempt, f"records.{i}.attempt")
-    return uses
 
 
 def _insert(run: Run, unique: Sequence[tuple[int, Record]]) -> tuple[int, bool, int]:

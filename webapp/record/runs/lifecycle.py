@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -125,14 +125,12 @@ def dispatch_failed(dispatch: Dispatch, error: str, *, retry: bool) -> None:
         claimed_until=timezone.now() + wait, error=text
     )
     if dispatch.kind == Dispatch.Kind.SUBMIT:
-        reason = f"Could not be submitted, will be tried again: {text}"
-        leaving = {State.SUBMITTING}
         move(
             dispatch.run,
             State.QUEUED,
             attempt=dispatch.attempt,
-            reason=reason,
-            leaving=leaving,
+            reason=f"Could not be submitted, will be tried again: {text}",
+            leaving={State.SUBMITTING},
             part=DISPATCH,
         )
 
@@ -367,7 +365,15 @@ def retry_failed(alive: Collection[str]) -> int:
 @transaction.atomic
 def go_on() -> int:
     """Queue the next attempt of every run that has stepped back; how many. A constant number of statements."""
-    rows = list(_stepped_back().values_list("run_id", "number"))
+    stepped_back = Attempt.objects.filter(
+        failure=Attempt.Failure.STEPPED_BACK,
+        state=State.CANCELLED,
+        ended_at__gt=timezone.now() - TOO_LATE,
+        number=F("run__attempt_number"),
+        run__state=State.CANCELLED,
+        run__archived_at=None,
+    )
+    rows = list(stepped_back.values_list("run_id", "number"))
     wanted = [(run_id, attempt, "It stepped back for a run of higher priority") for run_id, attempt in rows]
     queued = queue_next_attempts(wanted, leaving=frozenset({State.CANCELLED}), part=RECONCILIATION)
     Dispatch.objects.bulk_create(
@@ -376,17 +382,6 @@ def go_on() -> int:
         if run_id in queued
     )
     return len(queued)
-
-
-def _stepped_back() -> QuerySet[Attempt]:
-    return Attempt.objects.filter(
-        failure=Attempt.Failure.STEPPED_BACK,
-        state=State.CANCELLED,
-        ended_at__gt=timezone.now() - TOO_LATE,
-        number=F("run__attempt_number"),
-        run__state=State.CANCELLED,
-        run__archived_at=None,
-    )
 
 
 def is_retry_wanted() -> bool:

@@ -205,13 +205,9 @@ def observe(
         found = verdict(row, job, now, answered=jobs is not None)
         if found is not None and job is not None and job.status == "FAILED" and not job.message.strip():
             found = replace(found, reason=lines.get(row.submission_id) or found.reason)
-        if found is not None and not _is_so(row, found):
+        if found is not None and found.to != row.state:
             decided.append((row, found))
     return _carry_out(_cleaned(decided))
-
-
-def _is_so(row: Unfinished, found: Verdict) -> bool:
-    return found.to is not None and row.state == found.to
 
 
 def _cleaned(decided: list[tuple[Unfinished, Verdict]]) -> list[tuple[Unfinished, Verdict]]:

@@ -98,11 +98,8 @@ def measured_runs(project: Project | int, **narrowed: str) -> list[Measured]:
 def longest_overhead(project: int) -> float | None:
     """Hours by the clock for an hour of training, of the slowest of the project's newest runs that ended well; None
     without any. Two queries, remembered for OVERHEAD_SECONDS."""
-    key = f"longest-overhead-{project}"
-    if (known := cache.get(key)) is None:
-        known = max(overheads_of(measured_runs(project)), default=0.0)
-        cache.set(key, known, OVERHEAD_SECONDS)
-    return known or None
+    longest = lambda: max(overheads_of(measured_runs(project)), default=0.0)
+    return cache.get_or_set(f"longest-overhead-{project}", longest, OVERHEAD_SECONDS) or None
 
 
 def overheads_of(measured: Sequence[Measured]) -> list[float]:

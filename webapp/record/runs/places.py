@@ -96,18 +96,16 @@ def share_of(project: Project) -> float:
 
 
 def quota_of(project: Project) -> Quota | None:
-    """None where the project has none. Two queries."""
-    row = ProjectQueue.objects.filter(project=project, quota_hours__isnull=False).first()
-    return None if row is None or row.quota_hours is None else _quota(project, row.quota_hours)
-
-
-def _quota(project: Project, hours: float) -> Quota:
+    """None where the project has none. Three queries at most."""
+    row = ProjectQueue.objects.filter(project=project).first()
+    if row is None or row.quota_hours is None:
+        return None
     launched = Q(run__origin=Run.Origin.LAUNCHED, run__project=project)
     spent = Summary.objects.filter(launched).aggregate(sum=Sum("used_hours"))["sum"] or 0.0
     unfinished = Run.objects.filter(project=project, origin=Run.Origin.LAUNCHED, state__in=ACTIVE)
     rows = unfinished.values_list("budget_hours", "summary__used_hours")
     promised = sum(max(0.0, (budget or 0.0) - (used or 0.0)) for budget, used in rows)
-    return Quota(hours, spent, promised)
+    return Quota(row.quota_hours, spent, promised)
 
 
 def beyond_quota(project: Project, hours: float) -> str:

@@ -76,14 +76,11 @@ def runs_of(
     """The project's runs, or those of them that are `among`, newest first, with their recipe and author, without
     configurations (kilobytes each)."""
     runs = Run.objects.filter(project=project) if among is None else among
-    if filters.states:
-        runs = runs.filter(state__in=filters.states)
-    if filters.recipe:
-        runs = runs.filter(revision__recipe__slug=filters.recipe)
-    if filters.task:
-        runs = runs.filter(task=filters.task)
-    if filters.model:
-        runs = runs.filter(model=filters.model)
+    said = {
+        "state__in": filters.states, "revision__recipe__slug": filters.recipe, "task": filters.task,
+        "model": filters.model,
+    }  # fmt: skip
+    runs = runs.filter(**{name: value for name, value in said.items() if value})
     if filters.alarm:
         wanted: dict[str, object] = {"alarms__rule__in": list(rules_by_name())}
         if filters.alarm == "active":
@@ -141,8 +138,7 @@ def records_of(run: Run) -> QuerySet[Record]:
 
 def has_said_its_end(run: Run, attempt: int) -> bool:
     """Whether the trainer of this attempt reported how it ended, and not somebody who found it ended."""
-    found = transitions_of(run).filter(attempt=attempt, part=DRIVER, to_state__in=ENDED)
-    return found.exists()
+    return transitions_of(run).filter(attempt=attempt, part=DRIVER, to_state__in=ENDED).exists()
 
 
 def transitions_of(run: Run) -> QuerySet[Transition]:
@@ -210,13 +206,8 @@ def pass_rates_of(run: Run) -> list[str]:
 def latest_values(run: Run) -> dict[str, Point]:
     """Metric -> its newest point; of more than MOST_LATEST metrics evaluations before others, by name. One query that
     reads one index entry a series."""
-    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
-    series = (
-        series_of(run).exclude(metric__startswith=SYSTEM).order_by(_EVALUATIONS_FIRST, "metric")[:MOST_LATEST]
-    )
-    chosen = (
-        Series.objects.filter(pk__in=series.values("pk")).annotate(newest=Subquery(newest)).values("newest")
-    )
+    series = series_of(run).exclude(metric__startswith=SYSTEM).order_by(_EVALUATIONS_FIRST, "metric")
+    chosen = Series.objects.filter(pk__in=series.values("pk")[:MOST_LATEST]).values(newest=_newest("pk"))
     points = Point.objects.filter(pk__in=chosen).select_related("series").order_by("series__metric")
     return {point.series.metric: point for point in points}
 
@@ -241,27 +232,28 @@ def _first_of(series: QuerySet[Series], names: Sequence[str]) -> QuerySet[Series
 def newest_value(metric: str) -> Subquery:
     """For a query of runs: the newest value of one of their series, by our name or the trainer's, null without it.
     One index entry a run."""
-    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("value")[:1]
-    series = _first_of(Series.objects.filter(run=OuterRef("pk")), names_for(metric)).annotate(
-        newest=Subquery(newest)
-    )
-    return Subquery(series.values("newest")[:1], output_field=FloatField())
+    series = _first_of(Series.objects.filter(run=OuterRef("pk")), names_for(metric))
+    return Subquery(series.values(newest=_newest("value"))[:1], output_field=FloatField())
+
+
+def _newest(column: str) -> Subquery:
+    """Of the newest point of the series in the outer query."""
+    points = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq")
+    return Subquery(points.values(column)[:1])
 
 
 def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, Point]:
     """Run -> the newest point of one series, for many runs in one query."""
-    newest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "-seq").values("pk")[:1]
-    series = Series.objects.filter(run__in=list(run_ids), metric=metric).annotate(newest=Subquery(newest))
-    points = Point.objects.filter(pk__in=series.values("newest")).select_related("series")
+    series = Series.objects.filter(run__in=list(run_ids), metric=metric).values(newest=_newest("pk"))
+    points = Point.objects.filter(pk__in=series).select_related("series")
     return {point.series.run_id: point for point in points}
 
 
 def span_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, tuple[Point, Point]]:
     """Run -> the first and the newest point of one series in the newest attempt that reported it. One query."""
-    own = Point.objects.filter(series=OuterRef("pk"))
+    first = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "seq")
     series = Series.objects.filter(run__in=list(run_ids), metric=metric).annotate(
-        first=Subquery(own.order_by("-attempt", "seq").values("pk")[:1]),
-        newest=Subquery(own.order_by("-attempt", "-seq").values("pk")[:1]),
+        first=Subquery(first.values("pk")[:1]), newest=_newest("pk")
     )
     ends = series.values("first").union(series.values("newest"))  # an OR of two would read every point
     spans: dict[str, tuple[Point, Point]] = {}
@@ -286,10 +278,7 @@ def asked_of_a_client() -> float:
 
 def reporting_runs() -> int:
     """How many running runs have spoken lately; counted at most every few seconds in each process."""
-    if (known := cache.get(_KEY)) is None:
-        known = count_reporting_runs()
-        cache.set(_KEY, known, timeout=LOOK_SECONDS)
-    return known
+    return cache.get_or_set(_KEY, count_reporting_runs, LOOK_SECONDS)
 
 
 def count_reporting_runs() -> int:

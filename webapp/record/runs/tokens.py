@@ -23,20 +23,9 @@ LOST_FOR_GOOD = timedelta(
 )  # a lost job that is heard of within it is still cleaned of what it was given
 
 
-def authenticate(raw: str) -> ApiToken | None:
-    """The token with its project, user and `role` (its owner's today; None of a run's token). One query.
-
-    None where it is unknown or dead (`why_dead`).
-    """
-    token = find_token(raw)
-    if token is None or why_dead(token):
-        return None
-    note_use(token)
-    return token
-
-
 def find_token(raw: str) -> ApiToken | None:
-    """The token of this text, dead or alive, with its project, user, `role`, and how its attempt stands. One query."""
+    """The token of this text, dead or alive, with its project, user, `role` (its owner's today; None of a run's token),
+    and how its attempt stands. One query."""
     token: Any = _TOKEN.first(digest=digest(raw))  # with the columns that `_token_of` adds
     if token is not None and token.user_id is not None:
         member = Role.ADMIN if token.owned else Role(token.member_role) if token.member_role else None

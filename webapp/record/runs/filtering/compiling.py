@@ -224,15 +224,15 @@ def _number(field: Field, node: Comparison, value: Value, context: _Context) -> 
 def _time(field: Field, node: Comparison, value: Value, context: _Context) -> Q:
     """A day is a span: > is after it, >= from its start."""
     column = field.columns[0]
-    moment = fields.moment(value.text, context.now)
+    start, end = fields.moment(value.text, context.now)
     if node.op not in ORDER:
-        if moment.start == moment.end:
+        if start == end:
             raise ValueError(f"is an instant; compare {field.name} with < or >, or give a day")
-        return Q(**{f"{column}__gte": moment.start, f"{column}__lt": moment.end})
-    if moment.start == moment.end:
-        return Q(**{f"{column}__{LOOKUPS[node.op]}": moment.start})
+        return Q(**{f"{column}__gte": start, f"{column}__lt": end})
+    if start == end:
+        return Q(**{f"{column}__{LOOKUPS[node.op]}": start})
     lookup = "gte" if node.op.startswith(">") else "lt"
-    return Q(**{f"{column}__{lookup}": moment.end if node.op in (">", "<=") else moment.start})
+    return Q(**{f"{column}__{lookup}": end if node.op in (">", "<=") else start})
 
 
 def _age(field: Field, node: Comparison, value: Value, context: _Context) -> Q:

@@ -271,14 +271,6 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-@dataclass(frozen=True)
-class Moment:
-    """A time as a filter gives it: from `start` to `end`, which differ for a day and are one for an instant."""
-
-    start: datetime
-    end: datetime
-
-
 def number(text: str) -> float:
     """A finite number; `90%` is 0.9."""
     match = NUMBER.fullmatch(text.strip())
@@ -308,28 +300,28 @@ def duration(text: str) -> timedelta:
         raise ValueError("is too long") from None
 
 
-def moment(text: str, now: datetime) -> Moment:
-    """A day, a time (UTC unless it says its offset), `today`, `yesterday`, or how long ago (`2d`)."""
+def moment(text: str, now: datetime) -> tuple[datetime, datetime]:
+    """A day, a time (UTC unless it says its offset), `today`, `yesterday`, or how long ago (`2d`): from when to when,
+    which are one for an instant."""
     text = text.strip()
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if text.lower() in ("today", "yesterday"):
         start = today if text.lower() == "today" else today - DAY
-        return Moment(start, start + DAY)
+        return start, start + DAY
     try:
         if DATE.fullmatch(text):
             start = datetime.fromisoformat(text).replace(tzinfo=UTC)
-            return Moment(start, start + DAY)
+            return start, start + DAY
         if re.match(r"\d{4}-", text):
             at = datetime.fromisoformat(text)
             at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-            return Moment(at, at)
-        at = now - duration(text)
-        return Moment(at, at)
+        else:
+            at = now - duration(text)
+        return at, at
     except (OverflowError, ValueError):
         raise ValueError("is not a time such as 2d (ago), 2026-11-21, 2026-11-21T10:30 or today") from None
 
 
-Json = KeyTransform | F
 COMPARE = {
     "exact": Exact,
     "lt": LessThan,
