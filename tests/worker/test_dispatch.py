@@ -10,12 +10,12 @@ import yaml
 from django.utils import timezone
 
 from stack.environment import ROOT
+from tests.webapp.tokens import authenticate
 from tests.worker.fake_ray import FakeRay
 from training.recipe import load_recipe
 from webapp.record.health.models import ClusterSeen
 from webapp.record.runs import lifecycle
 from webapp.record.runs.models import Dispatch, Run, State
-from webapp.record.runs.tokens import authenticate
 from worker.cluster import look_at_cluster
 from worker.dispatch import send_dispatches
 

@@ -9,13 +9,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from tests.members import member
+from tests.webapp.tokens import authenticate
 from webapp.base.errors import Conflict, InvalidInput, NotFound, ServiceError
 from webapp.identity.accounts import services
 from webapp.identity.accounts.models import Membership, Organisation, Project, Role
 from webapp.identity.accounts.permissions import role_in
 from webapp.identity.accounts.services import create_project, create_token, default_project
 from webapp.identity.audit.models import Event
-from webapp.record.runs.tokens import authenticate
 
 pytestmark = pytest.mark.django_db
 

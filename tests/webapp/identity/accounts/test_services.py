@@ -8,13 +8,13 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from tests.members import member
+from tests.webapp.tokens import authenticate
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts import services
 from webapp.identity.accounts.models import ApiToken, Project, Role
 from webapp.identity.accounts.permissions import role_in
 from webapp.identity.accounts.services import set_role
 from webapp.identity.audit.models import Event
-from webapp.record.runs.tokens import authenticate
 
 pytestmark = pytest.mark.django_db
 

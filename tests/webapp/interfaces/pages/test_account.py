@@ -8,10 +8,10 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from tests.members import member
+from tests.webapp.tokens import authenticate
 from webapp.identity.accounts.models import ApiToken, Scope
 from webapp.identity.accounts.services import create_project, create_token, set_role
 from webapp.identity.audit.models import Event
-from webapp.record.runs.tokens import authenticate
 
 PASSWORD = "a-long-password"
 

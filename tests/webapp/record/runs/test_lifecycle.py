@@ -77,7 +77,7 @@ def test_every_change_grows_the_version(launch_one):
 
 
 def test_the_job_that_is_submitted(launch_one, headroom_home, settings):
-    from webapp.record.runs.tokens import authenticate
+    from tests.webapp.tokens import authenticate
 
     run = launch_one()
     spec = launch.job_spec(claim(run))
