@@ -30,7 +30,7 @@ JOIN LATERAL (
     ORDER BY one.fitted_hi DESC, one.id DESC LIMIT 1
 ) AS f ON true
 """
-WHOLE_CURVE = {
+WHOLE_CURVE: dict[str, Any] = {
     "metric": DEFAULT_METRIC,
     "x": DEFAULT_AXIS,
     "form": "sigmoid",
@@ -45,35 +45,12 @@ def stored_fits(run: Run) -> QuerySet[Fit]:
     return Fit.objects.filter(run=run).order_by("-id")
 
 
-def latest_fits(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS, outlooks: bool = False) -> dict[str, Fit]:
-    """Of each run the newest fit of its whole curve (no cutoff, whole window), in one query; `outlooks`: with outlook
-    and forecast.
-
-    Reads one index entry a run: a long run has a fit for each of its evaluations.
-    """
-    chosen = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=_newest(x)).order_by().values("newest")
-    rows = Fit.objects.filter(pk__in=chosen)
-    return {fit.run_id: fit for fit in (rows if outlooks else rows.defer("outlook", "forecast"))}
-
-
-def latest_ids(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, int]:
-    """Run -> the row of its newest fit of the whole curve. One query."""
-    runs = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=_newest(x)).order_by()
-    return dict(runs.exclude(newest=None).values_list("pk", "newest"))
-
-
-def _newest(x: str) -> Subquery:
-    """Of the run in the outer query."""
-    whole = Fit.objects.filter(
-        run=OuterRef("pk"),
-        metric=DEFAULT_METRIC,
-        x=x,
-        cutoff=None,
-        window_lo=None,
-        form="sigmoid",
-        superseded=False,
-    )
-    return Subquery(whole.order_by("-id").values("pk")[:1])
+def latest_ids(run_ids: Iterable[str], x: str = DEFAULT_AXIS) -> dict[str, int]:
+    """Run -> the row of the newest fit of its whole curve (no cutoff, whole window). One query that reads one index
+    entry a run: a long run has a fit for each of its evaluations."""
+    whole = Fit.objects.filter(run=OuterRef("pk"), **WHOLE_CURVE | {"x": x}).order_by("-id")
+    runs = Run.objects.filter(pk__in=list(run_ids)).annotate(newest=Subquery(whole.values("pk")[:1]))
+    return dict(runs.order_by().exclude(newest=None).values_list("pk", "newest"))
 
 
 def run_totals(runs: Sequence[Run]) -> dict[tuple, int]:

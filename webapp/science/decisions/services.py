@@ -7,8 +7,9 @@ its newest stored fit.
 """
 
 import numpy as np
-from django.db import IntegrityError, transaction
 
+from scaling.course import Course
+from webapp.base.claims import once
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
@@ -16,11 +17,8 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.ingest import spent_hours
 from webapp.record.runs.models import Run, Summary
 from webapp.science.curves import estimates, words
-from webapp.science.curves.fitting import read
-from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.variation import seeds_of_tasks
 from webapp.science.curves.record.recalibrating import Widening, record_of
-from webapp.science.curves.selectors import latest_fits
 from webapp.science.curves.words import DEFAULT_LEVEL, Payload
 from webapp.science.decisions.models import DecisionKind, Entry
 from webapp.science.decisions.selectors import Object, about_of
@@ -72,7 +70,8 @@ def standing(run: Run) -> Payload:
     pass rates in [0, 1], null where nothing is known yet.
     """
     summary = Summary.objects.filter(run=run).first() or Summary(run=run)
-    row = latest_fits([run.pk], outlooks=True).get(run.pk)
+    known = estimates.latest([run.pk]).get(run.pk)
+    fit = known.fit if known is not None else None
     widening = record_of(run.project_id).widening(DEFAULT_LEVEL, run.pk)
     return {
         "run_state": run.state,
@@ -80,15 +79,14 @@ def standing(run: Run) -> Payload:
         "stderr": summary.pass_rate_stderr,
         "used_hours": spent_hours(run, summary.used_hours),
         "budget_hours": run.budget_hours,
-        "ceiling": estimates.ceilings([[estimates.of_stored(row)]])[0],
-        "forecast": forecast(row, run.budget_hours, widening),
+        "ceiling": estimates.ceilings([[fit]])[0],
+        "forecast": forecast(fit.forecast if fit else None, run.budget_hours, widening),
     }
 
 
-def forecast(row: Fit | None, hours: float | None, widening: Widening) -> Payload | None:
+def forecast(found: Course | None, hours: float | None, widening: Widening) -> Payload | None:
     """What is forecast at `hours` device-hours: {"at", "value", "lo", "hi", "level", "text"}; None without, and beyond
     what is stored with the fit."""
-    found = read(row.forecast) if row is not None else None
     if found is None or not hours:
         return None
     found = found.widened(widening.factor)
@@ -113,21 +111,17 @@ def decide(
         reason=reason.replace("\r\n", "\n").strip(), to=to.strip(), key=key,
     )  # fmt: skip
     _check(entry)
-    if before := _stored(entry):
-        return before
-    entry.name, entry.state = moment_of(found)
-    try:
-        with transaction.atomic():
-            entry.save(force_insert=True)
-            record(
-                "decision.made", actor=user, project=entry.project, kind="decision", key=entry.pk, name=kind,
-                about=entry.about, object=entry.object_id,
-            )  # fmt: skip
-    except IntegrityError:  # sent twice at once
-        if before := _stored(entry):
-            return before
-        raise
-    return entry
+
+    def made() -> Entry:
+        entry.name, entry.state = moment_of(found)
+        entry.save(force_insert=True)
+        record(
+            "decision.made", actor=user, project=entry.project, kind="decision", key=entry.pk, name=kind,
+            about=entry.about, object=entry.object_id,
+        )  # fmt: skip
+        return entry
+
+    return once(lambda: _stored(entry), made)[0]
 
 
 def _check(entry: Entry) -> None:

@@ -17,7 +17,6 @@ from webapp.science.curves.comparison.entries import choose, with_fits
 from webapp.science.curves.fitting import Question, curve_of, curves_of, fit_curve, thinned_curves
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking.variation import forecast_now
-from webapp.science.curves.selectors import latest_fits
 
 
 @pytest.fixture
@@ -263,10 +262,7 @@ def test_many_are_pooled_side_by_side_as_each_alone(make_run, other):
     for run in runs:
         services.refit(run.pk)
     few = entries_of(chosen(*runs), [], by="recipe")
-    fits = {
-        pk: estimates.of_stored(fit)
-        for pk, fit in latest_fits([run.pk for run in runs], outlooks=True).items()
-    }
+    fits = {pk: stored.fit for pk, stored in estimates.latest([run.pk for run in runs]).items()}
     many = [with_fits(entry, fits) for entry in few]
 
     for one, stored in zip(few, many, strict=True):

@@ -3,7 +3,6 @@
 from webapp.record.runs.models import Point
 from webapp.science.curves import estimates, services
 from webapp.science.curves.models import Fit
-from webapp.science.curves.selectors import latest_fits
 
 
 def add_point(run, hours, rate):
@@ -27,7 +26,7 @@ def test_a_run_that_was_fitted_anew_is_read_anew(make_run):
     after = estimates.latest([run.pk])[run.pk]
 
     assert (before.fit.n + 1, before.fit.window[1]) == (after.fit.n, 8.0)
-    stored = latest_fits([run.pk], outlooks=True)[run.pk]
+    stored = Fit.objects.filter(run=run).latest("pk")
     assert after.pk == stored.pk
     assert without_arrays(after.fit) == without_arrays(estimates.of_stored(stored))
     assert (after.fit.outlook.lo == estimates.of_stored(stored).outlook.lo).all()

@@ -8,7 +8,7 @@ from tests.webapp.interfaces.pages.addresses import make_prediction
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.audit.models import Event
 from webapp.record.recipes.models import Revision
-from webapp.science.curves.selectors import latest_fits
+from webapp.science.curves import estimates
 from webapp.science.decisions import selectors
 from webapp.science.decisions.models import Entry
 from webapp.science.decisions.services import decide, said
@@ -41,7 +41,7 @@ def study(user, project):
 
 def test_how_a_run_stood_is_kept(choose, make_run):
     run = make_run(16)
-    fit = latest_fits([run.pk], outlooks=True)[run.pk]
+    fit = estimates.latest([run.pk])[run.pk].fit
 
     entry = choose("continue", run)
 
