@@ -6,7 +6,6 @@ one form.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -110,20 +109,13 @@ def at_compute(forecast: Course | None, at: float | None, *, has_budget: bool) -
     return {"value_text": words.rate(value, interval), "sentence": words.between(interval, forecast.level)}
 
 
-@dataclass(frozen=True)
-class Beyond:
-    """A forecast against later evaluations: value and the ends for one evaluation [n], with the noise of one."""
-
-    value: np.ndarray
-    lo: np.ndarray
-    hi: np.ndarray
-
-
-def for_evaluations(forecast: Course, at: np.ndarray, noise_sd: float) -> Beyond:
-    """Where single evaluations are expected: half widths of the mean and of the noise, added as independent."""
+def for_evaluations(
+    forecast: Course, at: np.ndarray, noise_sd: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(value, lo, hi) [n] of single evaluations: half widths of the mean and of the noise, added as independent."""
     value, lo, hi = forecast.at(at)
     reach = normal_quantile(forecast.level) * noise_sd
-    return Beyond(value, value - np.hypot(value - lo, reach), value + np.hypot(hi - value, reach))
+    return value, value - np.hypot(value - lo, reach), value + np.hypot(hi - value, reach)
 
 
 def now(forecast: Course | None, noise_sd: float, curve: Curve, question: Question) -> Payload:
@@ -132,13 +124,13 @@ def now(forecast: Course | None, noise_sd: float, curve: Curve, question: Questi
     if not len(curve.y) or forecast is None:
         return said
     at, value = float(curve.x[-1]), float(curve.y[-1])
-    there = for_evaluations(forecast, np.array([at]), noise_sd)
-    if math.isnan(there.value[0]):
+    expected, lo, hi = (column[0] for column in for_evaluations(forecast, np.array([at]), noise_sd))
+    if math.isnan(expected):
         return said
     known = "forecast" if question.cutoff is not None and at > question.cutoff else "fitted"
-    side = "inside" if there.lo[0] <= value <= there.hi[0] else "outside"
-    expected = words.rate(there.value[0], (there.lo[0], there.hi[0]))
-    band = f"{known} {expected} here, {side} the {words.percent(forecast.level)} band"
+    side = "inside" if lo <= value <= hi else "outside"
+    level = words.percent(forecast.level)
+    band = f"{known} {words.rate(expected, (lo, hi))} here, {side} the {level} band"
     return said | {"sentence": band + answers.not_known_since(curve, question)}
 
 
@@ -148,12 +140,10 @@ def after(forecast: Course | None, noise_sd: float, curve: Curve, question: Ques
     if forecast is None or not later.any():
         return None
     x, y = curve.x[later], curve.y[later]
-    said = for_evaluations(forecast, x, noise_sd)
-    kept = ~np.isnan(said.value)
-    if not kept.any():
+    columns = np.stack([x, y, *for_evaluations(forecast, x, noise_sd)])
+    x, y, value, lo, hi = columns[:, ~np.isnan(columns[2])]
+    if not len(x):
         return None
-    x, y = x[kept], y[kept]
-    value, lo, hi = said.value[kept], said.lo[kept], said.hi[kept]
     n, inside, error = len(x), int(((lo <= y) & (y <= hi)).sum()), float((y - value).mean())
     return {
         "n": n,

@@ -25,7 +25,7 @@ from scaling.course import NODES, REACH
 from webapp.base import metrics
 from webapp.record.runs.models import Run
 from webapp.science.curves import words
-from webapp.science.curves.fitting import Curve, Question, fit_curve, forecast_of
+from webapp.science.curves.fitting import Curve, Question, fit_curve, forecast_of, short
 from webapp.science.curves.models import Fit
 from webapp.science.curves.words import AXES, Axis, Payload
 
@@ -62,9 +62,9 @@ def outlook_of(fit: "scaling.Fit") -> Payload | None:
     grid = np.geomspace(REACH[0] * fit.window[0], REACH[1] * fit.window[1], NODES)
     lo, hi = fit.predict_interval(grid)
     return {
-        "compute": _short(grid),
-        "lo": _short(lo),
-        "hi": _short(hi),
+        "compute": short(grid),
+        "lo": short(lo),
+        "hi": short(hi),
         "quantile": fit.likelihood.noise.quantile(fit.level),
         "c90": _compute_to_share(fit),
     }
@@ -86,10 +86,6 @@ def _compute_to_share(fit: "scaling.Fit") -> list[float | None] | None:
     lo, hi = fit.compute_for_interval(goal)
     value = fit.compute_for(goal)
     return [value, None if lo is None else min(lo, value), None if hi is None else max(hi, value)]
-
-
-def _short(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.7g}") for value in np.asarray(values)]
 
 
 TOO_EARLY = "Too early to say: a fit needs at least five evaluations after the first update."
@@ -256,24 +252,21 @@ def _with_interval(value: str, interval: words.Interval, show) -> str:
 
 def parameter_rows(fit: "scaling.Fit", level: float) -> list[dict[str, str]]:
     """Parameters with their intervals in words; A without a point where it is not identified."""
-    if not fit.params:
-        return []
-    return [_row(fit, name) for name in ("A", "B", "C_mid", "R0")]
+    intervals, params = shown_intervals(fit) or {}, fit.params or {}
+    return [
+        {"name": name, "html_name": HTML_NAMES.get(name, name), "meaning": meaning}
+        | shown(name, params[name], intervals[name], known=fit.status == "ok")
+        for name, meaning in MEANINGS.items()
+        if params
+    ]
 
 
-def _row(fit: "scaling.Fit", name: str) -> dict[str, str]:
-    assert fit.params is not None
-    value, (lo, hi) = fit.params[name], fit.interval(name)
-    row = {"name": name, "html_name": HTML_NAMES.get(name, name), "meaning": MEANINGS[name]}
-    if fit.status != "ok" and name != "R0":  # where the curve starts is known before where it ends
-        bound = fit.at_least() if name == "A" else None
+def shown(name: str, value: float, interval: words.Interval, *, known: bool = True) -> dict[str, str]:
+    """ "value_text" and "interval_text" of a parameter of a fit whose ceiling is `known`, or is not identified."""
+    if not known and name != "R0":  # where the curve starts is known before where it ends
+        bound = interval[0] if name == "A" else None
         text = f"at least {floored(bound)}" if bound is not None else "not identified"
-        return row | {"value_text": "–", "interval_text": text}
-    return row | shown(name, value, (lo, hi))
-
-
-def shown(name: str, value: float, interval: words.Interval) -> dict[str, str]:
-    """ "value_text" and "interval_text" of a parameter."""
+        return {"value_text": "–", "interval_text": text}
     ends = [_text(name, end, interval) if end is not None else "open" for end in interval]
     return {"value_text": _text(name, value, interval), "interval_text": f"{ends[0]} to {ends[1]}"}
 

@@ -133,14 +133,6 @@ def pooled(
 
     The value is NaN for a group where no run says anything with a closed interval. All groups in one go.
     """
-    columns = pooled_columns(groups, one, log=log)
-    return [_said(*ends) for ends in zip(columns.value, columns.lo, columns.hi, strict=True)]
-
-
-def pooled_columns(
-    groups: Sequence[Sequence[RunFit]], one: Callable[[RunFit], Estimate], *, log: bool
-) -> Columns:
-    """The same as columns, one a group, which can be drawn from."""
     most = max((len(group) for group in groups), default=0)
     shape = (max(most, 1), len(groups))
     value, lo, hi, quantile = (np.full(shape, fill) for fill in (np.nan, np.nan, np.nan, 1.0))
@@ -152,7 +144,8 @@ def pooled_columns(
             lo[row, column] = -np.inf if said[1] is None else show(said[1])
             hi[row, column] = np.inf if said[2] is None else show(said[2])
     columns = pool_columns(value, lo, hi, quantile=quantile, level=DEFAULT_LEVEL)
-    return log_columns(columns) if log else cut_to_rates(columns)
+    columns = log_columns(columns) if log else cut_to_rates(columns)
+    return [_said(*ends) for ends in zip(columns.value, columns.lo, columns.hi, strict=True)]
 
 
 def _said(value: float, lo: float, hi: float) -> Estimate:
@@ -162,12 +155,8 @@ def _said(value: float, lo: float, hi: float) -> Estimate:
 
 def parameters(groups: Sequence[Sequence[RunFit]], name: str) -> list[Estimate]:
     """A, B, C_mid or R0 of the runs of each group together: what `scaling.seeds.joint` gives."""
-    return pooled(groups, said_of(name), log=name in LOGARITHMIC)
-
-
-def said_of(name: str) -> Callable[[RunFit], Estimate]:
-    """A parameter of a fit with its interval."""
-    return lambda fit: ((fit.params or {})[name], *fit.intervals[name])
+    said = lambda fit: ((fit.params or {})[name], *fit.intervals[name])
+    return pooled(groups, said, log=name in LOGARITHMIC)
 
 
 def ceilings(groups: Sequence[Sequence[RunFit | None]]) -> list[Payload]:
@@ -237,7 +226,7 @@ class Stored(NamedTuple):
 
 def latest(run_ids: Iterable[str], *, x: str = DEFAULT_AXIS) -> dict[str, Stored]:
     """Of each run the newest fit of its whole curve. One query, and another where one is not known here."""
-    return _stored(latest_ids(run_ids, x=x))
+    return _stored(latest_ids(run_ids, x))
 
 
 def halfway(limits: Mapping[str, float]) -> dict[str, Stored]:

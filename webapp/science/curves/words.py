@@ -4,7 +4,7 @@ The x-axes on which a curve can be drawn and fitted.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,12 @@ def compute_span(lo: float | None, hi: float | None) -> str:
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """ "1 evaluation", "16 evaluations"."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def scale(shown: Iterable[Payload]) -> list[float]:
+    """The scale [first, last] of whiskers that show intervals, each with its "lo" and "hi"; None is an open end."""
+    ends = [one[end] for one in shown for end in ("lo", "hi") if one[end] is not None]
+    return [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]
 
 
 def few(names: Sequence[str]) -> str:

@@ -147,14 +147,8 @@ def calibration(
 ) -> Calibration:
     """The calibration of a project's predictions, or of an author's, of a recipe's (slug), of a horizon (a key of
     HORIZONS), of a task. Raises InvalidInput (horizon)."""
-    about = Q()
-    if author is not None:
-        about &= Q(author=author)
-    if recipe:
-        about &= Q(revision__recipe__slug=recipe)
-    if task:
-        about &= Q(task=task)
-    about &= _within(horizon)
+    asked = {"author": author, "revision__recipe__slug": recipe, "task": task}
+    about = Q(**{name: value for name, value in asked.items() if value}) & _within(horizon)
     scored = _scored(project, about)
     rows = [row for kind, key in _KINDS for row in _rows(kind, scored, key)]
     return Calibration(

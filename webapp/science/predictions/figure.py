@@ -18,6 +18,7 @@ from scaling.curve import curve as curve_at
 from webapp.science.curves import answers, fitting, words
 from webapp.science.curves.ahead import ceiling, for_evaluations
 from webapp.science.curves.fitting import Curve, Question, try_fit
+from webapp.science.curves.run.chart_views import nullable
 from webapp.science.curves.words import AXES, Axis, Payload
 from webapp.science.predictions.claims import Claim, Statement, claim_of, outcome_words
 from webapp.science.predictions.models import Outcome, Prediction
@@ -27,12 +28,7 @@ CHANGED = (
     "Evaluations up to the cutoff have changed since this was frozen: a resumed attempt superseded some of them. The "
     "curve and its band are as they were frozen; the points are those that count now."
 )
-PARAMETERS = {
-    "A": "ceiling of Eq. 1",
-    "B": "steepness",
-    "C_mid": "compute at half of the gain",
-    "R0": "pass rate at the start",
-}
+PARAMETERS = answers.MEANINGS | {"A": "ceiling of Eq. 1"}
 
 
 @dataclass(frozen=True)
@@ -62,11 +58,6 @@ def _of_eq_1(copied: Payload) -> Course | None:
     value = curve_at(kept.compute, r0=p["R0"], a=p["A"], b=p["B"], c_mid=p["C_mid"], form=copied["form"])
     level, status, seen = float(copied.get("level", 0.9)), copied["status"], copied["fitted_hi"]
     return Course(status, "", level, None, None, kept.compute, np.asarray(value), kept.lo, kept.hi, seen)
-
-
-def nullable(values: np.ndarray) -> list[float | None]:
-    """For JSON: None where a number is not finite."""
-    return [float(v) if np.isfinite(v) else None for v in values]
 
 
 def question_of(prediction: Prediction) -> Question:
@@ -200,12 +191,12 @@ def residuals_of(prediction: Prediction, curve: Curve, frozen: Frozen) -> Payloa
     shown = curve.only(curve.x >= lo) if lo is not None else curve
     if frozen.forecast is None or not len(shown.x):
         return None
-    said = for_evaluations(frozen.forecast, shown.x, prediction.frozen.get("noise_sd") or 0.0)
+    value, lows, highs = for_evaluations(frozen.forecast, shown.x, prediction.frozen.get("noise_sd") or 0.0)
     return {
         "x": shown.x.tolist(),
-        "y": nullable(shown.y - said.value),
-        "lo": nullable(said.lo - said.value),
-        "hi": nullable(said.hi - said.value),
+        "y": nullable(shown.y - value),
+        "lo": nullable(lows - value),
+        "hi": nullable(highs - value),
         "role": roles(shown.x, lo, prediction.cutoff, prediction.known_until).tolist(),
     }
 
@@ -230,7 +221,8 @@ def parameter_rows(prediction: Prediction) -> list[dict[str, str]]:
     frozen, forecast = prediction.frozen, Frozen(prediction.frozen).forecast
     params, intervals = frozen.get("params") or {}, frozen.get("intervals") or {}
     rows = [
-        _parameter(name, meaning, params[name], tuple(intervals.get(name) or (None, None)), frozen)
+        {"name": name[0], "sub": name[1:].removeprefix("_"), "meaning": meaning}
+        | _said(name, params[name], intervals.get(name), known=frozen.get("status") == "ok")
         for name, meaning in PARAMETERS.items()
         if name in params
     ]
@@ -244,12 +236,7 @@ def parameter_rows(prediction: Prediction) -> list[dict[str, str]]:
     ]
 
 
-def _parameter(name: str, meaning: str, value: float, ends: Any, frozen: Payload) -> dict[str, str]:
-    row = {"name": name[0], "sub": name[1:].removeprefix("_"), "meaning": meaning}
-    if frozen.get("status") != "ok" and name != "R0":
-        bound = ends[0] if name == "A" else None
-        least = f"at least {answers.floored(bound)}" if bound is not None else "not identified"
-        return row | {"value": "–", "interval": least}
-    show = {"B": lambda v: f"{v:.2f}", "C_mid": words.amount}.get(name, lambda v: words.rate(v, ends))
-    lo, hi = ("open" if end is None else show(end) for end in ends)
-    return row | {"value": show(value), "interval": f"{lo} to {hi}"}
+def _said(name: str, value: float, ends: Any, *, known: bool) -> dict[str, str]:
+    lo, hi = ends or (None, None)
+    said = answers.shown(name, value, (lo, hi), known=known)
+    return {"value": said["value_text"], "interval": said["interval_text"]}

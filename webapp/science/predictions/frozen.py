@@ -115,7 +115,7 @@ def says(
     if statement == Statement.PASSES:
         return _passes(forecast, rival, target, horizon)
     there = ahead.for_evaluations(forecast, np.array([target]), noise_sd)
-    value, lo, hi = (float(one[0]) for one in (there.value, there.lo, there.hi))
+    value, lo, hi = (float(column[0]) for column in there)
     if math.isnan(value):
         times = f"{forecast.compute[-1] / (forecast.seen or math.nan):.0f}"
         problem = f"Nothing is forecast beyond {times} times the compute seen: give numbers of your own."

@@ -45,14 +45,11 @@ def predictions_of(
 
     `status` is one of LIVES or REVIEWS; `recipe` a slug. Raises InvalidInput (status).
     """
-    rows = with_status(Prediction.objects.filter(project=project))
-    if author is not None:
-        rows = rows.filter(author=author)
-    if recipe:
-        rows = rows.filter(revision__recipe__slug=recipe)
-    for name, value in (("run", run), ("task", task), ("model", model)):
-        if value:
-            rows = rows.filter(**{name: value})
+    asked = {
+        "author": author, "revision__recipe__slug": recipe, "run": run, "task": task, "model": model,
+    }  # fmt: skip
+    about = {name: value for name, value in asked.items() if value}
+    rows = with_status(Prediction.objects.filter(project=project, **about))
     if status:
         rows = _of_status(rows, status)
     return _for_lists(rows).order_by("-created_at", "id")
@@ -111,16 +108,9 @@ def record_of_author(user: User, project: Project) -> Record:
     return record_of(project, Q(author=user))
 
 
-def record_of_recipe(
-    revision: Revision, *, project: Project | None = None, task: str | None = None, model: str | None = None
-) -> Record:
-    """What became of the predictions about all revisions of this recipe, or of those on a task and model."""
-    about = Q(revision__recipe=revision.recipe_id)
-    if task is not None:
-        about &= Q(task=task)
-    if model is not None:
-        about &= Q(model=model)
-    return record_of(project or revision.recipe.project, about)
+def record_of_recipe(revision: Revision, project: Project) -> Record:
+    """What became of the predictions about all revisions of this recipe."""
+    return record_of(project, Q(revision__recipe=revision.recipe_id))
 
 
 def history_of(prediction: Prediction) -> list[Entry]:

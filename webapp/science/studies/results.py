@@ -38,7 +38,6 @@ from webapp.science.studies.models import Arm, Study
 from webapp.science.studies.planning import duration
 from webapp.science.studies.selectors import Group, Member, Progress, why_no_fit
 
-SCALE_MARGIN = 0.05
 VERDICT_WORDS = {
     "lower": "worse",
     "higher": "better",
@@ -76,7 +75,9 @@ def results(study: Study, groups: Sequence[Group], *, metric: str = DEFAULT_METR
     return {
         "seeds": sorted({m.run.seed for group in groups for m in group.members}),
         "rows": rows,
-        "scale": _scale(rows),
+        "scale": words.scale(
+            row[name] for row in rows for name in ("ceiling", "forecast_ceiling") if row[name]
+        ),
         "headline": headline([verdict.kind for verdict in decided.values()]),
         "sentences": _sentences(rows),
         "answer": standing.answer([group.arm.label for group in groups], found_at),
@@ -213,13 +214,6 @@ def _to_share(fits: "Sequence[scaling.Fit]") -> Payload | None:
     return {"value": value, "lo": lo, "hi": hi, "text": words.amount(value)} | {
         "interval_text": words.compute_span(lo, hi)
     }
-
-
-def _scale(rows: Sequence[Payload]) -> list[float]:
-    shown = [one for row in rows for one in (row["ceiling"], row["forecast_ceiling"]) if one]
-    ends_ = [one[end] for one in shown for end in ("lo", "hi")]
-    known = [end for end in ends_ if end is not None]
-    return [max(0.0, min(known) - SCALE_MARGIN), min(1.0, max(known) + SCALE_MARGIN)] if known else [0.0, 1.0]
 
 
 def _sentences(rows: Sequence[Payload]) -> list[Payload]:

@@ -580,7 +580,6 @@ SILENT = {
         "report_described": "a trainer's report",
         "remove": "part of deletions that are told",
         "remove_runs": "the owner's removal of a project's runs",
-        "is_predicted": "reads",
         "purge": "what was told when it was deleted",
     },
     "webapp.record.runs.bulk": {

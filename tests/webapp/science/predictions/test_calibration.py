@@ -133,9 +133,8 @@ def test_records_of_authors_and_recipes(claims, project, author, admin, revision
     claims([0.6, 0.7])
     assert selectors.record_of_author(author, project).intervals.inside == 1
     assert selectors.record_of_author(admin, project).counts.total == 0
-    assert selectors.record_of_recipe(revision).counts.scored == 2
-    assert selectors.record_of_recipe(revision, task="code").counts.total == 0
-    assert selectors.record_of_recipe(other_revision).counts.total == 0
+    assert selectors.record_of_recipe(revision, project).counts.scored == 2
+    assert selectors.record_of_recipe(other_revision, project).counts.total == 0
 
 
 def test_people_are_ranked_only_where_the_team_wants_it(claims, project):

@@ -54,7 +54,7 @@ def record_rows(prediction: Prediction) -> list[dict[str, Any]]:
     found = [own | {"earlier": _earlier(prediction, author=prediction.author)}]
     if prediction.revision is not None:
         recipe = prediction.revision.recipe
-        record = selectors.record_of_recipe(prediction.revision, project=project)
+        record = selectors.record_of_recipe(prediction.revision, project)
         row = _told(f"Of predictions about {recipe.name}", record)
         found.append(row | {"earlier": _earlier(prediction, recipe=recipe.slug)})
     return found

@@ -119,7 +119,7 @@ def payload_of(entries: Sequence[Entry], *, x: str, view: str, by: str) -> Paylo
         "mixed": mixed(entries),
         "series": series if view != "rate" else [s for s in series if s["kind"] != PUBLISHED],
         "table": table,
-        "scale": _scale(table),
+        "scale": words.scale(row[name] for row in table for name in ("ceiling", "forecast_ceiling")),
         "unfitted": unfitted,
         "empty": is_empty(entries),
         "sentences": odds.sentences(entries, found, view, x, unfitted=unfitted),
@@ -255,9 +255,3 @@ def _published_rows(reference: ReferenceFit) -> list[dict[str, Any]]:
     ]
     keys = ("name", "html_name", "value_text", "interval_text")
     return [dict(zip(keys, cell, strict=True)) for cell in cells]
-
-
-def _scale(table: Sequence[Payload]) -> list[float]:
-    shown = [row[name] for row in table for name in ("ceiling", "forecast_ceiling")]
-    ends = [one[end] for one in shown for end in ("lo", "hi") if one[end] is not None]
-    return [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]

@@ -39,8 +39,7 @@ BY = {"run": "Runs", "recipe": "Recipes"}
 class Entry:
     """One series. curves, fits: of its runs, in their order; thinned: some points of each where many share a chart.
 
-    of: how many runs the project has of this recipe, task and model, chosen or not (a recipe only). courses: its runs'
-    forecasts, in their order; between: how far seeds differ on its task.
+    courses: its runs' forecasts, in their order; between: how far seeds differ on its task.
     """
 
     key: str
@@ -54,10 +53,8 @@ class Entry:
     thinned: tuple[Thinned | None, ...] = ()
     fits: tuple[RunFit | None, ...] = ()
     reference: ReferenceFit | None = None
-    of: int = 0
     courses: tuple[Course | None, ...] = ()
     between: Between = CORPUS
-    level: float = field(default=DEFAULT_LEVEL)
 
     @property
     def rivals(self) -> tuple[str, str]:
@@ -90,7 +87,7 @@ class Entry:
     def joint(self) -> seeds.Joint | None:
         """The runs pooled by `scaling.seeds.joint`, where each pins its ceiling and was fitted just now."""
         live = [fit.live for fit in self.pinned if fit.live is not None]
-        return seeds.joint(live, level=self.level) if live and len(live) == len(self.pinned) else None
+        return seeds.joint(live, level=DEFAULT_LEVEL) if live and len(live) == len(self.pinned) else None
 
     @cached_property
     def parameters(self) -> dict[str, Estimate] | None:
@@ -117,7 +114,7 @@ class Entry:
 
     def forecast_at(self, compute: np.ndarray) -> Columns:
         """What it is forecast to reach at computes, seeds in the interval; NaN where nothing is forecast."""
-        return ranking.over(self.courses, self.between, compute, level=self.level)
+        return ranking.over(self.courses, self.between, compute, level=DEFAULT_LEVEL)
 
     @property
     def reach(self) -> tuple[float, float] | None:
@@ -129,13 +126,12 @@ class Entry:
 def run_entries(runs: Sequence[Run]) -> list[Entry]:
     """An entry for each run, without curves and fits. Labels that are the same get the run's id behind them."""
     seen = Counter(label_of(run) for run in runs)
-    return [_run_entry(run, alike=seen[label_of(run)] > 1) for run in runs]
-
-
-def _run_entry(run: Run, *, alike: bool) -> Entry:
-    label = f"{label_of(run)} ({run.pk})" if alike else label_of(run)
-    recipe = str(run.revision) if run.revision else ""
-    return Entry(run.pk, RUN, label, recipe, run.task, run.model, runs=(run,))
+    found = []
+    for run in runs:
+        label = f"{label_of(run)} ({run.pk})" if seen[label_of(run)] > 1 else label_of(run)
+        recipe = str(run.revision) if run.revision else ""
+        found.append(Entry(run.pk, RUN, label, recipe, run.task, run.model, runs=(run,)))
+    return found
 
 
 def recipe_entries(runs: Sequence[Run], totals: dict[tuple, int]) -> list[Entry]:
@@ -171,7 +167,6 @@ def _recipe_entry(key: tuple, runs: list[Run], totals: dict[tuple, int], *, plai
         runs[0].task,
         runs[0].model,
         runs=ordered,
-        of=of,
     )
 
 

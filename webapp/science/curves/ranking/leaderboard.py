@@ -38,7 +38,6 @@ from webapp.science.curves.record.recalibrating import Record, record_of
 from webapp.science.curves.selectors import published_ceiling
 from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC, Payload
 
-SHARE_OF_GAIN = answers.SHARE_OF_GAIN
 MOST_RUNS = 2000  # newest fitted runs that are ranked
 REVISIONS = Prefetch(
     "revision", Revision.objects.select_related("recipe").defer("config")
@@ -125,11 +124,8 @@ def _evidence(
     project: Project, task: str, model: str, pairs: Sequence[tuple[str, str]] | None = None
 ) -> list[Evidence]:
     """Evidence by recipe; a tracked run without a recipe stands under its own name."""
-    wanted = _fitted(project).defer("config").prefetch_related(REVISIONS)
-    if task:
-        wanted = wanted.filter(task=task)
-    if model:
-        wanted = wanted.filter(model=model)
+    named = {name: value for name, value in (("task", task), ("model", model)) if value}
+    wanted = _fitted(project).filter(**named).defer("config").prefetch_related(REVISIONS)
     if pairs is not None:
         wanted = _of_pairs(wanted, pairs)
     runs = list(wanted.order_by("-created_at", "id")[:MOST_RUNS])
@@ -262,7 +258,8 @@ def published_groups() -> list[Payload]:
 
 def _published_row(reference: ReferenceFit) -> Payload:
     ceiling = published_ceiling(reference)
-    c90 = curve.compute_for(SHARE_OF_GAIN, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
+    goal = answers.SHARE_OF_GAIN
+    c90 = curve.compute_for(goal, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
     empty = ("B_lo", "B_hi", "c90_lo", "c90_hi")
     return dict.fromkeys(empty) | standing.NOTHING | {
         "recipe": reference.name,
@@ -295,13 +292,7 @@ def _ranked_as_published(rows: Sequence[Payload]) -> list[Payload]:
 
 def _group(task: str, model: str, unit: str, rows: list[Payload]) -> Payload:
     """Rows in their order, with one scale for their whiskers."""
-    ends = [
-        end
-        for row in rows
-        for end in (row["lo"], row["hi"], row["forecast_lo"], row["forecast_hi"])
-        if end is not None
-    ]
-    scale = [max(0.0, min(ends) - 0.05), min(1.0, max(ends) + 0.05)] if ends else [0.0, 1.0]
+    forecast = [{"lo": row["forecast_lo"], "hi": row["forecast_hi"]} for row in rows]
     return {
         "task": task,
         "model": model,
@@ -310,7 +301,7 @@ def _group(task: str, model: str, unit: str, rows: list[Payload]) -> Payload:
         "axis": DEFAULT_AXIS,
         "compared_at": None,
         "rows": rows,
-        "scale": scale,
+        "scale": words.scale([*rows, *forecast]),
         "answer": [],
         "headline": "",
     }

@@ -18,7 +18,6 @@ import scaling
 from scaling import ranking
 from scaling.course import Course
 from scaling.fitting import fit_points
-from scaling.ranking import variation_of
 from scaling.seeds import CORPUS, CORPUS_LOG_B, Between
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
@@ -99,10 +98,8 @@ def seeds_of_tasks(project: Project, x: str = DEFAULT_AXIS) -> Mapping[str, Betw
     if newest is None:
         return defaultdict(lambda: CORPUS)
     key = f"seeds-{project.pk}-{x}-{newest[0]}-{newest[1].timestamp()}"
-    if (known := cache.get(key)) is None:
-        known = _by_task(project, x)
-        cache.set(key, known, KEPT_SECONDS)
-    return defaultdict(lambda: CORPUS, known)
+    known = cache.get_or_set(key, lambda: _by_task(project, x), KEPT_SECONDS)
+    return defaultdict(lambda: CORPUS, known or {})
 
 
 def _by_task(project: Project, x: str) -> dict[str, Between]:
@@ -113,7 +110,7 @@ def _by_task(project: Project, x: str) -> dict[str, Between]:
     for (task, *_), runs in several.items():
         known = [(pk, stored[pk].fit.forecast) for pk in runs if pk in stored]
         by_task[task].append([course(pk, forecast, unit) for pk, forecast in known if unit is not None])
-    return {task: variation_of(recipes) for task, recipes in by_task.items()}
+    return {task: ranking.variation_of(recipes) for task, recipes in by_task.items()}
 
 
 def _recipes_with_seeds(project: Project) -> dict[tuple, list[str]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from scaling import scores
 from scaling.course import widen
@@ -143,12 +143,9 @@ GROUPS: dict[str, Callable[[Judged], str]] = {
 
 
 def _judged(project: Project, task: str, recipe: str) -> list[Judged]:
-    about = Q(why="")
-    if task:
-        about &= Q(run__task=task)
-    if recipe:
-        about &= Q(run__revision__recipe__slug=recipe)
-    newest = list(outcomes_of(project).filter(about).order_by("-judged_at")[:MOST_RUNS])
+    asked = {"run__task": task, "run__revision__recipe__slug": recipe}
+    about = {name: value for name, value in asked.items() if value}
+    newest = list(outcomes_of(project).filter(why="", **about).order_by("-judged_at")[:MOST_RUNS])
     ends = {outcome.run_id: outcome for outcome in newest}
     rows = ForecastOrigin.objects.filter(run__in=list(ends), said__isnull=False).order_by("run_id", "cut")
     names = ("run_id", "run__task", "run__revision__recipe__slug", "cut", "as_it_went", "said")

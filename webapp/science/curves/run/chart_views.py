@@ -75,8 +75,8 @@ def slope(fit: "scaling.Fit", curve: Curve, question: Question, axis: Axis, role
         "points": {
             "x": curve.x[defined].tolist(),
             "y": y[defined].tolist(),
-            "lo": _nullable(low[defined]),
-            "hi": _nullable(high[defined]),
+            "lo": nullable(low[defined]),
+            "hi": nullable(high[defined]),
             "rate": curve.y[defined].tolist(),
             "step": curve.step[defined].tolist(),
             "role": role[defined].tolist(),
@@ -161,7 +161,8 @@ def _small(value: float) -> str:
     return f"{value:.2g}"
 
 
-def _nullable(values: np.ndarray) -> list[float | None]:
+def nullable(values: np.ndarray) -> list[float | None]:
+    """For JSON: None where a number is not finite."""
     return [float(v) if np.isfinite(v) else None for v in values]
 
 

@@ -10,6 +10,7 @@ from scaling import plan
 from scaling.course import Course
 from scaling.noise import noise
 from scaling.scores import late_mean
+from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import ahead, answers, fitting, words
@@ -18,6 +19,7 @@ from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fi
 from webapp.science.curves.record.recalibrating import Widening, record_of
 from webapp.science.curves.words import AXES, Axis, Payload
 
+NEWER = "newer than the forecast, which will know it in a moment"
 DRAWN_TO = 2.0  # times the compute known, without a budget
 MIN_POINTS_FOR_HINDSIGHT = 5
 DEFAULT_DELTA = 0.01  # of pass rate: less than this left to gain is not worth going on
@@ -87,12 +89,14 @@ def answered(
     return {
         "verdict": ahead.verdict(found, advice),
         "forecast": payload(found, widening, curve, axis, end_x),
-        "now": _newer(curve, question) if waiting else ahead.now(found, noise_sd, curve, question),
+        "now": answers.newest(curve, question) | {"sentence": NEWER}
+        if waiting
+        else ahead.now(found, noise_sd, curve, question),
         "end": ahead.at_compute(found, end_x, has_budget=run.budget_hours is not None),
         "target": ahead.target(found, basis["start"], axis, goal),
         "after": ahead.after(found, noise_sd, curve, question),
         "hindsight": hindsight(basis["half"], widening, curve, axis, question),
-        "summary": f"{name_of(run)}: {ahead.summary(found)}. {basis['summary']}"
+        "summary": f"{label_of(run)}: {ahead.summary(found)}. {basis['summary']}"
         + answers.without_unknown(curve, axis),
     }
 
@@ -100,11 +104,6 @@ def answered(
 def _widened(stored: Payload | None, widening: Widening) -> Course | None:
     found = fitting.read(stored)
     return None if found is None else found.widened(widening.factor)
-
-
-def _newer(curve: Curve, question: Question) -> Payload:
-    newer = {"sentence": "newer than the forecast, which will know it in a moment"}
-    return answers.newest(curve, question) | newer
 
 
 def payload(
@@ -161,11 +160,6 @@ def hindsight(
         "sentence": f"From 50 % of the compute: forecast {words.rate(value, (lo, hi))} ({words.span((lo, hi))}) for "
         f"{axis.short_text(at)}; the last evaluations came at {words.rate(came, (lo, hi))}. {score['sentence']}",
     }
-
-
-def name_of(run: Run) -> str:
-    """The run's name with its seed, as a sentence about it starts."""
-    return run.name if f"seed {run.seed}" in run.name else f"{run.name}, seed {run.seed}"
 
 
 def end_of_budget(run: Run, curve: Curve) -> float | None:

@@ -57,9 +57,10 @@ def test_the_mark_is_the_claim_at_its_target(claim, half_run):
     mark = figure_of(claim)["claim"]
 
     said = for_evaluations(own_forecast(half_run), np.array([16.0]), own_fit(half_run).noise_sd)
+    value, lo, hi = (column[0] for column in said)
     assert mark["x"] == 16.0
-    assert mark["value"] == pytest.approx(said.value[0])
-    assert (mark["lo"], mark["hi"]) == (pytest.approx(said.lo[0]), pytest.approx(said.hi[0]))
+    assert mark["value"] == pytest.approx(value)
+    assert (mark["lo"], mark["hi"]) == (pytest.approx(lo), pytest.approx(hi))
 
 
 def test_what_came_since_is_told_from_what_was_known(claim, half_run, go_on):
@@ -90,10 +91,10 @@ def test_residuals_are_points_minus_the_frozen_curve_with_the_band_of_one_evalua
     residuals = figure_of(claim)["residuals"]
 
     curve = curve_of(half_run)
-    there = for_evaluations(said, curve.x, noise_sd)
-    assert np.allclose(residuals["y"], curve.y - there.value, atol=1e-6)
-    assert np.allclose(residuals["lo"], there.lo - there.value, atol=1e-6)
-    assert np.allclose(residuals["hi"], there.hi - there.value, atol=1e-6)
+    value, lo, hi = for_evaluations(said, curve.x, noise_sd)
+    assert np.allclose(residuals["y"], curve.y - value, atol=1e-6)
+    assert np.allclose(residuals["lo"], lo - value, atol=1e-6)
+    assert np.allclose(residuals["hi"], hi - value, atol=1e-6)
 
 
 def test_points_that_were_superseded_since_are_said_and_the_curve_stays(claim, half_run):
