@@ -83,6 +83,13 @@ class InvalidInput(ServiceError):
         return cls(paths[0] or None, said)
 
 
+def refuse(*rules: tuple[bool, str | None, str]) -> None:
+    """Raises InvalidInput for the first broken rule: (whether it is broken, the field, what is said)."""
+    for is_broken, field, message in rules:
+        if is_broken:
+            raise InvalidInput(field, message)
+
+
 class NoRoom(InvalidInput):
     """Nothing can be begun now: what it would write has no room. Waiting, or making room, helps."""
 

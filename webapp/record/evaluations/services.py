@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from training.benchmarks import PREFIX, check_options, make_benchmark
 from training.tasks import TaskError
-from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.errors import Conflict, InvalidInput, refuse
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
 from webapp.record.evaluations.models import Evaluation
@@ -94,14 +94,14 @@ def _record(action: str, one: Evaluation, user: User | None) -> None:
 
 
 def _check(asked: EvaluationRequest) -> None:
-    if not 1 <= asked.k <= MOST_K:
-        raise InvalidInput("k", f"k must be from 1 to {MOST_K}.")
-    if not 0 <= asked.limit <= MOST_PROMPTS:
-        raise InvalidInput("limit", f"limit must be from 0 (all) to {MOST_PROMPTS}.")
-    if not all(OPTION.fullmatch(name) for name in asked.options):
-        raise InvalidInput("options", "options: a name has small letters and _ alone.")
-    if len(json.dumps(asked.options)) > MOST_OPTIONS:
-        raise InvalidInput("options", f"options: at most {MOST_OPTIONS} characters of JSON.")
+    are_named = all(OPTION.fullmatch(name) for name in asked.options)
+    are_long = len(json.dumps(asked.options)) > MOST_OPTIONS
+    refuse(
+        (not 1 <= asked.k <= MOST_K, "k", f"k must be from 1 to {MOST_K}."),
+        (not 0 <= asked.limit <= MOST_PROMPTS, "limit", f"limit must be from 0 (all) to {MOST_PROMPTS}."),
+        (not are_named, "options", "options: a name has small letters and _ alone."),
+        (are_long, "options", f"options: at most {MOST_OPTIONS} characters of JSON."),
+    )
     if option := outside_data(asked.options):
         raise InvalidInput("options", f"options: {words_on(option)}.")
     if asked.task.startswith(PREFIX):

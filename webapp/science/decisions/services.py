@@ -10,7 +10,7 @@ import numpy as np
 
 from scaling.course import Course
 from webapp.base.claims import once
-from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.errors import Conflict, refuse
 from webapp.identity.accounts.models import User
 from webapp.identity.audit.services import record
 from webapp.record.runs.bounds import label_of
@@ -125,18 +125,15 @@ def decide(
 
 
 def _check(entry: Entry) -> None:
-    if entry.kind not in DecisionKind.values:
-        raise InvalidInput("kind", f"kind must be one of {', '.join(DecisionKind.values)}.")
-    if not entry.reason:
-        raise InvalidInput("reason", "A reason is required.")
-    if len(entry.reason) > LONGEST:
-        raise InvalidInput("reason", f"A reason must have at most {LONGEST:,} characters.")
-    if len(entry.to) > LONGEST_TARGET:
-        raise InvalidInput("to", f"What a switch goes to must have at most {LONGEST_TARGET} characters.")
-    if bool(entry.to) != (entry.kind == DecisionKind.SWITCH):
-        raise InvalidInput("to", "Say of a switch, and of nothing else, what it goes to.")
-    if entry.key is not None and not 1 <= len(entry.key) <= 64:
-        raise InvalidInput("key", "The key must have 1 to 64 characters.")
+    kinds, to, key, is_switch = DecisionKind.values, entry.to, entry.key, entry.kind == DecisionKind.SWITCH
+    refuse(
+        (entry.kind not in kinds, "kind", f"kind must be one of {', '.join(kinds)}."),
+        (not entry.reason, "reason", "A reason is required."),
+        (len(entry.reason) > LONGEST, "reason", f"A reason must have at most {LONGEST:,} characters."),
+        (len(to) > LONGEST_TARGET, "to", f"What a switch goes to must have at most {LONGEST_TARGET} characters."),
+        (bool(to) != is_switch, "to", "Say of a switch, and of nothing else, what it goes to."),
+        (key is not None and not 1 <= len(key) <= 64, "key", "The key must have 1 to 64 characters."),
+    )  # fmt: skip
 
 
 def _stored(entry: Entry) -> Entry | None:

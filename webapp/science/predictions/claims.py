@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import scaling
-from webapp.base.errors import Conflict, InvalidInput
+from webapp.base.errors import Conflict, InvalidInput, refuse
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import is_pass_rate, part_of
@@ -266,12 +266,11 @@ def _check_interval(given: Mapping[str, float]) -> None:
         if not 0.0 <= _finite(name, given[name]) <= 1.0:
             raise InvalidInput(name, f"{name} must be a pass rate between 0 and 1.")
     value, lo, hi = (given[name] for name in RATES)
-    if lo > hi:
-        raise InvalidInput("hi", "hi: the interval is upside down, its upper end lies below its lower end.")
-    if not lo <= value <= hi:
-        raise InvalidInput("value", "value must lie inside its interval, between lo and hi.")
-    if lo == hi:
-        raise InvalidInput("hi", "hi: an interval without width claims to know exactly.")
+    refuse(
+        (lo > hi, "hi", "hi: the interval is upside down, its upper end lies below its lower end."),
+        (not lo <= value <= hi, "value", "value must lie inside its interval, between lo and hi."),
+        (lo == hi, "hi", "hi: an interval without width claims to know exactly."),
+    )
 
 
 def refused_target(target: float, question: Question, known: Known) -> InvalidInput | Conflict | None:
@@ -339,15 +338,14 @@ def _check_rival(run: Run, claim: Claim) -> None:
         return
     if rival is None:
         raise InvalidInput("rival", "rival is required: which run's curve is passed.")
-    if rival.project_id != run.project_id:
-        raise InvalidInput("rival", f"rival: there is no run {rival.pk} in this project.")
-    if rival.pk == run.pk:
-        raise InvalidInput("rival", "rival: a run does not pass itself.")
-    if rival.task != run.task:
-        raise InvalidInput("rival", f"rival: its task is {rival.task}, not {run.task}; they do not compare.")
-    same = (rival.revision_id, rival.model) == (run.revision_id, run.model)
-    if same and run.revision_id is not None:
-        raise InvalidInput("rival", "rival: it is a run of the same recipe and model.")
+    is_other_task = f"rival: its task is {rival.task}, not {run.task}; they do not compare."
+    is_same = (rival.revision_id, rival.model) == (run.revision_id, run.model) and run.revision_id is not None
+    refuse(
+        (rival.project_id != run.project_id, "rival", f"rival: there is no run {rival.pk} in this project."),
+        (rival.pk == run.pk, "rival", "rival: a run does not pass itself."),
+        (rival.task != run.task, "rival", is_other_task),
+        (is_same, "rival", "rival: it is a run of the same recipe and model."),
+    )
 
 
 def text_from(field: str, text: Any, *, most: int = MAX_TEXT, required: bool = True) -> str:
@@ -355,12 +353,11 @@ def text_from(field: str, text: Any, *, most: int = MAX_TEXT, required: bool = T
     if not isinstance(text, str):
         raise InvalidInput(field, f"{field} must be text.")
     clean = text.replace("\r\n", "\n").strip()
-    if "\0" in clean:
-        raise InvalidInput(field, f"{field} holds a NUL character, which cannot be stored.")
-    if required and not clean:
-        raise InvalidInput(field, f"{field} is required.")
-    if len(clean) > most:
-        raise InvalidInput(field, f"{field} must have at most {most:,} characters.")
+    refuse(
+        ("\0" in clean, field, f"{field} holds a NUL character, which cannot be stored."),
+        (required and not clean, field, f"{field} is required."),
+        (len(clean) > most, field, f"{field} must have at most {most:,} characters."),
+    )
     return clean
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from training.recipe import Recipe, RecipeError, load_recipe, recipe_names
+from training.recipe import Recipe, load_recipe, recipe_names
 from webapp.base.errors import InvalidInput
 from webapp.base.formats import Unreadable, load_yaml
 from webapp.record.recipes.selectors import parameters_of
@@ -363,5 +363,3 @@ NAMED_AXES = {
         ),
     )
 }  # fmt: skip
-
-__all__ = ["CHOICES", "NAMED_AXES", "Change", "Choice", "RecipeError", "change_of"]

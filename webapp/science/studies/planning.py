@@ -9,7 +9,7 @@ from functools import partial
 from statistics import median
 
 from training.recipe import Recipe, RecipeError, apply_overrides
-from webapp.base.errors import InvalidInput
+from webapp.base.errors import InvalidInput, refuse
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.services import parse_config
@@ -113,10 +113,10 @@ def plan_of(base: Base, request: StudyRequest) -> Plan:
     recipe, changes, seeds = parse_config(base.revision.config), request.changes, request.seeds
     check_seeds(seeds)
     check_budget(base.budget_hours)
-    if len(base.model) > MAX_MODEL:
-        raise InvalidInput("model", f"model must have at most {MAX_MODEL} characters.")
-    if not changes:
-        raise InvalidInput("changes", "Choose at least one change: a study compares variants with the base.")
+    refuse(
+        (len(base.model) > MAX_MODEL, "model", f"model must have at most {MAX_MODEL} characters."),
+        (not changes, "changes", "Choose at least one change: a study compares variants with the base."),
+    )
     check = partial(_checked, seed=seeds[0], hours=base.budget_hours)
     first = check(Variant(None, recipe, base.task, base.model))
     variants = [first, *(_variant(index, change, first, check) for index, change in enumerate(changes))]
@@ -129,12 +129,12 @@ def plan_of(base: Base, request: StudyRequest) -> Plan:
 
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raises InvalidInput (field seeds) without any, for one given twice, or one that is no seed."""
-    if not seeds:
-        raise InvalidInput("seeds", "seeds must name at least one.")
-    if len(set(seeds)) < len(seeds):
-        raise InvalidInput("seeds", "seeds must name each seed once.")
-    if any(isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31 for seed in seeds):
-        raise InvalidInput("seeds", "seeds must be whole numbers from 0 to 2147483647.")
+    are_seeds = all(type(seed) is int and 0 <= seed < 2**31 for seed in seeds)
+    refuse(
+        (not seeds, "seeds", "seeds must name at least one."),
+        (len(set(seeds)) < len(seeds), "seeds", "seeds must name each seed once."),
+        (not are_seeds, "seeds", "seeds must be whole numbers from 0 to 2147483647."),
+    )
 
 
 def _variant(index: int, text: str, base: Variant, check: Callable[[Variant], Variant]) -> Variant:
