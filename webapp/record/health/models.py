@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 from django.db import models
-from django.db.models import Value
 
 
 class WorkerSeen(models.Model):
@@ -40,4 +39,4 @@ class ClusterSeen(models.Model):
     nodes = models.JSONField(default=list)  # [{"id", "address", "alive", "is_head", "cpus", "gpus"}]
     # Placement groups of the newest round: {"placed": {submission id: [[node id, CPUs, GPUs], ...]}, "waiting": [ids]}.
     # Those of no submission have the id "". The default is the database's own, for workers of the release before.
-    groups = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
+    groups = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))

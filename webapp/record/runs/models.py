@@ -4,7 +4,6 @@ import secrets
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Value
 from django.dispatch import Signal
 
 from webapp.identity.accounts.models import Project
@@ -99,7 +98,7 @@ class Run(models.Model):
     objects = Shown()
     with_deleted = models.Manager["Run"]()
     # Attempt -> what its client could not have stored: `webapp.record.runs.ingest`
-    refused = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
+    refused = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
 
     class Meta:
         indexes = [

@@ -12,7 +12,6 @@ import numpy as np
 from scaling import plan
 from scaling.course import Course, normal_quantile, widest_known
 from webapp.science.curves import answers, words
-from webapp.science.curves.answers import Goal
 from webapp.science.curves.fitting import Curve, Question
 from webapp.science.curves.words import Axis, Payload
 
@@ -160,7 +159,7 @@ def after(forecast: Course | None, noise_sd: float, curve: Curve, question: Ques
     }
 
 
-def target(forecast: Course | None, start: float | None, axis: Axis, goal: Goal) -> Payload:
+def target(forecast: Course | None, start: float | None, axis: Axis, goal: answers.Goal) -> Payload:
     """Compute to the goal, a pass rate or a share of the gain from `start` to the forecast ceiling."""
     title = f"To {goal.text}"
     none = {"title": title, "value_text": "–"}

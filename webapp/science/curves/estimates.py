@@ -20,12 +20,10 @@ import scaling
 from scaling import curve
 from scaling.course import Course, normal_quantile
 from scaling.recipes import Columns, cut_to_rates, log_columns, pool_columns
-from webapp.science.curves import answers, fitting, words
-from webapp.science.curves.answers import Outlook, read
-from webapp.science.curves.fitting import CRASHED
+from webapp.science.curves import answers, fitting
 from webapp.science.curves.models import Fit
 from webapp.science.curves.selectors import halfway_ids, latest_ids
-from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, Payload
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, Interval, Payload
 
 PARAMETERS = ("A", "B", "C_mid", "R0")
 LOGARITHMIC = ("B", "C_mid")
@@ -41,14 +39,14 @@ class RunFit:
 
     status: str
     params: dict[str, float] | None
-    intervals: dict[str, words.Interval]
+    intervals: dict[str, Interval]
     window: tuple[float, float]
     n: int
     r2: float | None
     message: str
     quantile: float
     live: "scaling.Fit | None" = None
-    outlook: Outlook | None = None
+    outlook: answers.Outlook | None = None
     forecast: Course | None = None
 
     @property
@@ -88,15 +86,15 @@ def of_live(fit: "scaling.Fit | None") -> RunFit | None:
 
 def of_crash(n: int) -> RunFit:
     """In place of a fit of n points that crashed."""
-    return RunFit("failed", None, {}, (0.0, 0.0), n, None, CRASHED, normal_quantile(DEFAULT_LEVEL))
+    return RunFit("failed", None, {}, (0.0, 0.0), n, None, fitting.CRASHED, normal_quantile(DEFAULT_LEVEL))
 
 
 def of_stored(row: Fit | None) -> RunFit | None:
     """A stored fit."""
     if row is None:
         return None
-    outlook = read(row.outlook)
-    ends: dict[str, words.Interval] = {name: (lo, hi) for name, (lo, hi) in (row.intervals or {}).items()}
+    outlook = answers.read(row.outlook)
+    ends: dict[str, Interval] = {name: (lo, hi) for name, (lo, hi) in (row.intervals or {}).items()}
     return RunFit(
         row.status, row.params, ends, (row.fitted_lo or 0.0, row.fitted_hi or 0.0), row.n, row.r2, row.message,
         outlook.quantile if outlook else normal_quantile(row.level), outlook=outlook,
@@ -240,8 +238,8 @@ def _stored(rows: Mapping[str, int]) -> dict[str, Stored]:
         known = {key: _fits[key] for key in wanted if key in _fits}
     pks = [pk for pk, run_id in wanted if (pk, run_id) not in known]
     made = ((row, of_stored(row)) for row in (Fit.objects.filter(pk__in=pks) if pks else ()))
-    read = {(row.pk, row.run_id): fit for row, fit in made if fit is not None}
+    fresh = {(row.pk, row.run_id): fit for row, fit in made if fit is not None}
     with _lock:
-        _fits.update(read)
-    known |= read
+        _fits.update(fresh)
+    known |= fresh
     return {run_id: Stored(pk, known[pk, run_id]) for pk, run_id in wanted if (pk, run_id) in known}

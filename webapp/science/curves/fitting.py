@@ -23,8 +23,7 @@ from scaling.points import rising
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
 from webapp.record.runs.sampling import newest
-from webapp.science.curves import words
-from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Payload
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Payload, few
 
 log = logging.getLogger(__name__)
 CRASHED = "The fit crashed. That is a fault of this server, not of the run; the server has logged it."
@@ -186,7 +185,7 @@ def crash_note(names: Sequence[str], why: str = "Left out") -> str:
     if not names:
         return ""
     whose = "Its fit" if len(names) == 1 else "Their fits"
-    return f"{why}: {words.few(names)}. {whose} crashed, which is a fault of this server that it has logged."
+    return f"{why}: {few(names)}. {whose} crashed, which is a fault of this server that it has logged."
 
 
 def or_problem(make: Callable[[], dict[str, Any]], question: Question) -> dict[str, Any]:

@@ -17,7 +17,6 @@ import scaling
 from scaling import plan, ranking
 from scaling.course import Course, normal_quantile
 from scaling.curve import first_reaching
-from scaling.ranking import AHEAD, ALONE, BEHIND, Reached, chance
 from scaling.seeds import CORPUS, Between
 from webapp.science.curves import words
 from webapp.science.curves.ranking import standing
@@ -60,7 +59,7 @@ class Candidate:
         """How far all of its runs that are compared are forecast."""
         seen = [one.seen for one in self.courses.values() if one is not None and one.seen]
         last = max(seen, default=self.seen)
-        return AHEAD * min((one for one in seen if BEHIND * one >= last), default=last)
+        return ranking.AHEAD * min((one for one in seen if ranking.BEHIND * one >= last), default=last)
 
     @cached_property
     def drawn(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
@@ -69,7 +68,7 @@ class Candidate:
         known = [(float(c), *one) for c in grid if (one := self.at(float(c))) is not None]
         return tuple(np.array(known).reshape(-1, 4).T)  # type: ignore[return-value]
 
-    def at(self, compute: float | None) -> Reached | None:
+    def at(self, compute: float | None) -> ranking.Reached | None:
         """Its forecast at a compute (None: the ceiling) with seeds in the interval; None where there is none."""
         found = ranking.compared([list(self.courses.values())], self.between, compute)
         return (found.ceiling if compute is None else found.here).interval(0)
@@ -108,7 +107,7 @@ def _reach(candidate: Candidate, target: float) -> Payload:
         "lo": lo,
         "hi": hi,
         "above_ceiling": above,
-        "chance_text": "–" if above is None else chance(above),
+        "chance_text": "–" if above is None else ranking.chance(above),
         "text": words.amount(compute)
         if compute is not None
         else "not expected"
@@ -121,7 +120,7 @@ def _reach(candidate: Candidate, target: float) -> Payload:
     return row | {"sentence": _reach_sentence(candidate, row, target)}
 
 
-def above_ceiling(ceiling: Reached | None, target: float) -> float | None:
+def above_ceiling(ceiling: ranking.Reached | None, target: float) -> float | None:
     """Probability that the target lies above the forecast ceiling, whose two sides are halves of normal curves."""
     if ceiling is None:
         return None
@@ -207,8 +206,8 @@ def to_continue(courses: Mapping[str, Course | None], keep: int, more: float) ->
     share = more / keep
     ends = {run: _end(course, share) for run, course in courses.items()}
     known = {run: end for run, end in ends.items() if end is not None}
-    means = [ranking.mean_of([end], ALONE, level=DEFAULT_LEVEL) for end in known.values()]
-    judged = zip(known, ranking.standings(means, ALONE, level=DEFAULT_LEVEL), strict=True)
+    means = [ranking.mean_of([end], ranking.ALONE, level=DEFAULT_LEVEL) for end in known.values()]
+    judged = zip(known, ranking.standings(means, ranking.ALONE, level=DEFAULT_LEVEL), strict=True)
     ordered = sorted(judged, key=lambda one: (-round(one[1].chance, 2), -one[1].value, one[0]))
     rows = [
         _row(run, one, courses[run], share) | {"keep": place < keep}
@@ -246,7 +245,7 @@ def _row(run: str, one: ranking.Standing, course: Course | None, share: float) -
     return {
         "run": run,
         "best": one.chance,
-        "best_text": chance(one.chance),
+        "best_text": ranking.chance(one.chance),
         "so_far": seen,
         "until": seen + share,
         "value": one.value,
@@ -262,7 +261,7 @@ def _continue_sentence(rows: Sequence[Payload], keep: int, kept: float) -> str:
         return "No run has a forecast to judge yet."
     if keep >= len(rows):
         return "All of them can go on: there is nothing to choose."
-    likely = f"the run that ends best is among them with probability {chance(kept)}"
+    likely = f"the run that ends best is among them with probability {ranking.chance(kept)}"
     return f"Keep the first {keep} of {len(rows)}: {likely}."
 
 

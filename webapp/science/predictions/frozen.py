@@ -17,9 +17,9 @@ from scaling.course import Course
 from scaling.seeds import Between
 from webapp.record.runs.models import Point, Record, Run
 from webapp.record.runs.selectors import used_hours
-from webapp.science.curves import ahead, answers, fitting, words
-from webapp.science.curves.answers import UNITS
-from webapp.science.curves.fitting import Curve, Question
+from webapp.science.curves import ahead, words
+from webapp.science.curves.answers import UNITS, shown_intervals
+from webapp.science.curves.fitting import Curve, Question, stored
 from webapp.science.curves.words import Payload
 from webapp.science.predictions.models import Prediction
 
@@ -69,8 +69,8 @@ def frozen_of(
         "status": fit.status,
         "message": fit.message,
         "params": fit.params,
-        "intervals": answers.shown_intervals(fit),
-        "forecast": fitting.stored(forecast) if forecast else None,
+        "intervals": shown_intervals(fit),
+        "forecast": stored(forecast) if forecast else None,
         "n": fit.n,
         "fitted_lo": fit.window[0],
         "fitted_hi": fit.window[1],

@@ -23,8 +23,7 @@ from webapp.identity.audit.services import record
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import CurvePoint, effective_points
 from webapp.record.runs.states import bump
-from webapp.science.curves import fitting
-from webapp.science.curves.fitting import Question, curve_from, try_fit
+from webapp.science.curves.fitting import Question, curve_from, forecast_of, read, try_fit
 from webapp.science.curves.words import Payload, percent, rate, signed, signed_span
 from webapp.science.predictions.claims import outcome_sentence
 from webapp.science.predictions.discussion import locked, newly_passed, tell
@@ -120,7 +119,7 @@ def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:
     )  # fmt: skip
     rows = ((at(p, prediction), p.step, p.device_hours, p.value, p.stderr, p.tokens) for p in known)
     fit, problem = try_fit(curve_from(*zip(*rows, strict=True)), question)
-    came = fitting.read(fitting.forecast_of(fit)) if fit else None
+    came = read(forecast_of(fit)) if fit else None
     if fit is None or came is None or came.ceiling is None or came.interval is None:
         raise NotYet(f"Nothing can be forecast up to the target: {came.message if came else problem}")
     if not came.known:

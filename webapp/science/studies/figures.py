@@ -10,10 +10,8 @@ import numpy as np
 import scaling
 from scaling import compare, ranking, seeds
 from scaling.curve import slope_view
-from scaling.ranking import Compared
-from webapp.science.curves import words
 from webapp.science.curves.ranking import standing
-from webapp.science.curves.words import DEFAULT_LEVEL, Payload
+from webapp.science.curves.words import DEFAULT_LEVEL, Payload, rate
 from webapp.science.studies.law import (
     OTHER,
     TIE,
@@ -168,13 +166,13 @@ def _why_left_out(group: Group, verdict: Verdict | None, found: Efficiency | Non
     if verdict.kind == TIE:
         return "cannot be refitted at the shared ceiling"
     side = "above" if verdict.delta > 0 else "below"
-    return f"{words.rate(abs(verdict.delta), verdict.interval)} {side} the base: no ceiling to share"
+    return f"{rate(abs(verdict.delta), verdict.interval)} {side} the base: no ceiling to share"
 
 
 # --- an axis --------------------------------------------------------------------------------------------------
 
 
-def axis_figure(groups: Sequence[Group], found: Compared) -> Payload | None:
+def axis_figure(groups: Sequence[Group], found: ranking.Compared) -> Payload | None:
     """Forecast ceiling and B against the values of the study's one axis, with intervals; None for several axes."""
     if not (along := on_one_axis(groups)):
         return None
@@ -218,7 +216,7 @@ def _b_point(fits: "Sequence[scaling.Fit]") -> Payload | None:
     return None if pooled is None else {"value": pooled.value, "lo": pooled.lo, "hi": pooled.hi}
 
 
-def _axis_sentence(groups: Sequence[Group], on_axis: Sequence[Group], found: Compared) -> str:
+def _axis_sentence(groups: Sequence[Group], on_axis: Sequence[Group], found: ranking.Compared) -> str:
     """The best value at the shared compute, and whether it is told apart from the worst."""
     places = [place for place in found.here.in_order() if groups[place] in on_axis]
     if len(places) < 2:

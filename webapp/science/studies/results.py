@@ -5,7 +5,6 @@ from typing import Any
 
 import scaling
 from scaling import ranking
-from scaling.ranking import Course
 from scaling.seeds import CORPUS, Between
 from webapp.record.runs.models import State
 from webapp.record.runs.pace import time_left
@@ -265,7 +264,7 @@ def progress_sentence(progress: Progress) -> str:
     return f"{progress.succeeded} of {words.count(progress.total, 'run')} done{rest}."
 
 
-def stored_headline(arms: Sequence[tuple[Arm, Sequence[Course | None]]], seeds_there: Between) -> str:
+def stored_headline(arms: Sequence[tuple[Arm, Sequence[ranking.Course | None]]], seeds_there: Between) -> str:
     """The list's one line, of stored forecasts: pass rates alone, for B at a shared ceiling takes refits."""
     tasks = {arm.task for arm, _ in arms if arm.is_base}
     found = ranking.compared([courses for _, courses in arms], seeds_there)

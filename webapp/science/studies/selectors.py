@@ -15,10 +15,9 @@ from webapp.record.runs.ingest import spent_hours, summary_of
 from webapp.record.runs.models import Run, Series, State
 from webapp.record.runs.selectors import is_pass_rate
 from webapp.record.runs.states import ENDED, RUNNING, STARTING
-from webapp.science.curves import words
 from webapp.science.curves.fitting import Curve, Question, curves_of, fits_of, used_hours
 from webapp.science.curves.ranking.variation import MOST_NOW, courses_of, forecast_now
-from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC, count
 from webapp.science.studies.axes import stated_size
 from webapp.science.studies.models import Arm, Study, StudyRun
 
@@ -82,7 +81,7 @@ def why_no_fit(group: Group) -> str:
     if not most:
         known = any(member.reported is not None for member in group.members)
         return "device-hours are not known" if known else "no evaluation after the first update"
-    few = words.count(most, "evaluation")
+    few = count(most, "evaluation")
     return f"{few}, a fit takes {scaling.MIN_POINTS}" if most < scaling.MIN_POINTS else ""
 
 

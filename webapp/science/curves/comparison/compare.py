@@ -11,8 +11,8 @@ from typing import Any
 
 from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
-from webapp.science.curves import answers, estimates, words
-from webapp.science.curves.answers import HTML_NAMES, shown
+from webapp.science.curves import estimates, words
+from webapp.science.curves.answers import HTML_NAMES, floored, shown
 from webapp.science.curves.comparison import drawing, odds
 from webapp.science.curves.comparison.entries import (
     PUBLISHED,
@@ -28,7 +28,6 @@ from webapp.science.curves.comparison.entries import (
     why_unfitted,
     with_fits,
 )
-from webapp.science.curves.estimates import Estimate
 from webapp.science.curves.fitting import Question, curves_of, fits_of, thinned_curves
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.ranking import standing
@@ -238,10 +237,10 @@ def _unpinned_rows(entry: Entry) -> list[dict[str, Any]]:
         return []
     fit = entry.drawn_fits[0]
     bound = fit.intervals["A"][0]
-    nothing: Estimate = (math.nan, None, None)
+    nothing: estimates.Estimate = (math.nan, None, None)
     rows = [_parameter_row(name, *nothing) for name in ("A", "B", "C_mid")]
     if bound is not None:
-        rows[0]["interval_text"] = f"at least {answers.floored(bound)}"
+        rows[0]["interval_text"] = f"at least {floored(bound)}"
     return [*rows, _parameter_row("R0", (fit.params or {})["R0"], *fit.intervals["R0"])]
 
 

@@ -14,21 +14,18 @@ import numpy as np
 from django.db.models import Q
 
 from scaling import ranking, seeds
-from scaling.ranking import Course
 from scaling.recipes import Columns
-from scaling.seeds import CORPUS, Between
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.bounds import label_of, recipe_key, recipe_name
 from webapp.record.runs.models import Run
 from webapp.record.runs.points import arrays_of
-from webapp.science.curves import estimates, words
+from webapp.science.curves import estimates
 from webapp.science.curves.answers import UNITS
-from webapp.science.curves.estimates import Estimate, RunFit
 from webapp.science.curves.fitting import CRASHED, Curve, Thinned, crash_note
 from webapp.science.curves.models import ReferenceFit
 from webapp.science.curves.selectors import published_ceiling
-from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, few
 
 RUN, RECIPE, PUBLISHED = "run", "recipe", "published"
 MOST_RUNS = 120
@@ -51,10 +48,10 @@ class Entry:
     runs: tuple[Run, ...] = ()
     curves: tuple[Curve | None, ...] = ()
     thinned: tuple[Thinned | None, ...] = ()
-    fits: tuple[RunFit | None, ...] = ()
+    fits: tuple[estimates.RunFit | None, ...] = ()
     reference: ReferenceFit | None = None
-    courses: tuple[Course | None, ...] = ()
-    between: Between = CORPUS
+    courses: tuple[ranking.Course | None, ...] = ()
+    between: seeds.Between = seeds.CORPUS
 
     @property
     def rivals(self) -> tuple[str, str]:
@@ -67,12 +64,12 @@ class Entry:
         return self.kind == RECIPE
 
     @cached_property
-    def drawn_fits(self) -> list[RunFit]:
+    def drawn_fits(self) -> list[estimates.RunFit]:
         """The runs' fits that have a curve."""
         return [fit for fit in self.fits if fit is not None and fit.params is not None]
 
     @cached_property
-    def pinned(self) -> list[RunFit]:
+    def pinned(self) -> list[estimates.RunFit]:
         """The runs' fits that identify their ceiling."""
         return estimates.identified(self.fits)
 
@@ -90,7 +87,7 @@ class Entry:
         return seeds.joint(live, level=DEFAULT_LEVEL) if live and len(live) == len(self.pinned) else None
 
     @cached_property
-    def parameters(self) -> dict[str, Estimate] | None:
+    def parameters(self) -> dict[str, estimates.Estimate] | None:
         """A, B, C_mid and R0 with their intervals; None where no run pins its ceiling."""
         if not self.pinned:
             return None
@@ -188,7 +185,7 @@ def published_entries(references: Iterable[ReferenceFit]) -> list[Entry]:
 
 def with_fits(
     entry: Entry,
-    fits: dict[str, RunFit | None],
+    fits: dict[str, estimates.RunFit | None],
     *,
     curves: dict[str, Curve] | None = None,
     thinned: dict[str, Thinned] | None = None,
@@ -221,13 +218,13 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
     nothing = [entry.label for entry in own if not _is_shown(entry) and not lacks(entry)]
     found = []
     if silent:
-        found.append(f"Not drawn, because their {UNITS[x]} are not known; steps are: {words.few(silent)}.")
+        found.append(f"Not drawn, because their {UNITS[x]} are not known; steps are: {few(silent)}.")
     if partly:
         found.append(
-            f"Drawn and fitted without the evaluations whose {UNITS[x]} are not known: {words.few(partly)}."
+            f"Drawn and fitted without the evaluations whose {UNITS[x]} are not known: {few(partly)}."
         )
     if nothing:
-        found.append(f"No evaluation on this axis yet: {words.few(nothing)}.")
+        found.append(f"No evaluation on this axis yet: {few(nothing)}.")
     crashed = [
         label_of(run)
         for entry in entries

@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 
 from scaling import ranking, recipes
-from scaling.ranking import AHEAD, REAL, Compared
-from scaling.recipes import Columns
-from webapp.science.curves import words
 from webapp.science.curves.comparison.entries import PUBLISHED, Entry
 from webapp.science.curves.ranking import standing
-from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis, Payload
+from webapp.science.curves.words import AXES, DEFAULT_AXIS, DEFAULT_LEVEL, Axis, Payload, count, percent
 
 PAIRS_UP_TO = 3  # entries, of which every pair is told
 AllCompared = dict[
-    tuple[str, str], tuple[list[Entry], Compared]
+    tuple[str, str], tuple[list[Entry], ranking.Compared]
 ]  # task and model: rivals, and what came of them
 STOPS = 120  # of the slider
 CROSSINGS_UP_TO = 6  # entries: fifteen pairs
@@ -29,7 +26,7 @@ _GRID = 60
 
 def compare(
     rivals: Sequence[Entry], compute: float | None = None, *, level: float = DEFAULT_LEVEL
-) -> Compared:
+) -> ranking.Compared:
     """Rivals at `compute`, else at the largest that any of their runs has seen; `level` of each one's interval."""
     return ranking.compared([entry.courses for entry in rivals], rivals[0].between, compute, level=level)
 
@@ -82,15 +79,13 @@ def _apart(groups: dict[tuple[str, str], list[Entry]]) -> list[str]:
     if all(len(rivals) == 1 for rivals in groups.values()) and len(groups) == 2:
         a, b = (rivals[0].label for rivals in groups.values())
         return [f"{a} and {b} differ in task or model: they are not rivals."]
-    parts = [
-        f"{task}, {model} ({words.count(len(rivals), 'curve')})" for (task, model), rivals in groups.items()
-    ]
+    parts = [f"{task}, {model} ({count(len(rivals), 'curve')})" for (task, model), rivals in groups.items()]
     return [
         f"The chosen differ in task or model: {'; '.join(parts)}. They are ranked within each, not across."
     ]
 
 
-def _of_rivals(rivals: list[Entry], found: Compared, x: str) -> list[str]:
+def _of_rivals(rivals: list[Entry], found: ranking.Compared, x: str) -> list[str]:
     """Every pair of a few, and what their seeds say; of more, who is ahead."""
     names = [entry.label for entry in rivals]
     if len(rivals) > PAIRS_UP_TO or not found.here.in_order():
@@ -106,7 +101,7 @@ def budget_stops(entries: Sequence[Entry]) -> list[float]:
     """
     if not (reaches := [entry.reach for entry in entries if entry.reach is not None]):
         return []
-    lo, hi = min(r[0] for r in reaches), AHEAD * max(r[1] for r in reaches)
+    lo, hi = min(r[0] for r in reaches), ranking.AHEAD * max(r[1] for r in reaches)
     return sorted({float(f"{stop:.3g}") for stop in np.geomspace(lo, hi, STOPS)})
 
 
@@ -182,8 +177,8 @@ def crossings(entries: Sequence[Entry], x: str) -> Payload:
 def _pair(a: Entry, b: Entry, axis: Axis) -> Payload:
     """Of two rivals, as far as both are compared."""
     assert a.reach is not None and b.reach is not None
-    grid = np.geomspace(min(a.reach[0], b.reach[0]), AHEAD * max(a.reach[1], b.reach[1]), _GRID)
-    at = [compare([a, b], float(c), level=REAL).here for c in grid]
+    grid = np.geomspace(min(a.reach[0], b.reach[0]), ranking.AHEAD * max(a.reach[1], b.reach[1]), _GRID)
+    at = [compare([a, b], float(c), level=ranking.REAL).here for c in grid]
     both = [place for place, one in enumerate(at) if None not in one.means]
     if len(both) < 2:
         return {
@@ -194,17 +189,17 @@ def _pair(a: Entry, b: Entry, axis: Axis) -> Payload:
     return _said(a, b, first, recipes.crossing_of_means(first, second, grid[both]), axis)
 
 
-def _columns(intervals: Sequence[Any]) -> Columns:
+def _columns(intervals: Sequence[Any]) -> recipes.Columns:
     value, lo, hi = np.array(intervals, dtype=float).T
-    return Columns(value, lo, hi, np.ones(len(value), int), REAL)
+    return recipes.Columns(value, lo, hi, np.ones(len(value), int), ranking.REAL)
 
 
-def _said(a: Entry, b: Entry, values: Columns, crossing: recipes.MeanCrossing, axis: Axis) -> Payload:
+def _said(a: Entry, b: Entry, values: recipes.Columns, crossing: recipes.MeanCrossing, axis: Axis) -> Payload:
     end = axis.short_text(crossing.within[1])
     names = f"{a.label} and {b.label}"
     above = {True: f"at {end} {a.label} is above", False: f"at {end} {b.label} is above"}
     after = above[crossing.a_after] if crossing.a_after is not None else f"at {end} either may be above"
-    level = words.percent(crossing.level)
+    level = percent(crossing.level)
     if crossing.compute is None:
         return {
             "mark": None,
@@ -220,7 +215,7 @@ def _said(a: Entry, b: Entry, values: Columns, crossing: recipes.MeanCrossing, a
     }
 
 
-def _mark(a: Entry, b: Entry, crossing: recipes.MeanCrossing, values: Columns) -> Payload:
+def _mark(a: Entry, b: Entry, crossing: recipes.MeanCrossing, values: recipes.Columns) -> Payload:
     (lo, hi), at = crossing.interval, crossing.compute
     grid = np.geomspace(*crossing.within, len(values.value))
     y = float(np.interp(np.log(at or grid[0]), np.log(grid), values.value))

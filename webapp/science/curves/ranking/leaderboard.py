@@ -29,7 +29,6 @@ from webapp.record.recipes.models import Revision
 from webapp.record.runs.bounds import label_of, recipe_key
 from webapp.record.runs.models import Run
 from webapp.science.curves import answers, estimates, words
-from webapp.science.curves.estimates import Estimate, RunFit, Stored
 from webapp.science.curves.models import Fit, ReferenceFit
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
@@ -58,11 +57,11 @@ class Evidence:
     """The runs of one recipe revision on one task and model, with their newest fits, in the same order."""
 
     runs: list[Run] = field(default_factory=list)
-    fits: list[RunFit] = field(default_factory=list)
+    fits: list[estimates.RunFit] = field(default_factory=list)
     forecasts: list[Forecast | None] = field(default_factory=list)
 
     @property
-    def pinned(self) -> list[RunFit]:
+    def pinned(self) -> list[estimates.RunFit]:
         """Those of the fits that pin the ceiling."""
         return estimates.identified(self.fits)
 
@@ -143,7 +142,7 @@ def _evidence(
 
 
 @cached(LRUCache(MOST_RUNS), key=lambda earlier, newest: (earlier.pk, newest.pk), lock=Lock())
-def _forecast(earlier: Stored, newest: Stored) -> Forecast | None:
+def _forecast(earlier: estimates.Stored, newest: estimates.Stored) -> Forecast | None:
     """As `forecast_of`, remembered: of two rows it is always the same."""
     return forecast_of(earlier.fit, newest.fit)
 
@@ -190,8 +189,8 @@ def _courses(evidence: Evidence, at: _At) -> list[ranking.Course | None]:
 def _own_row(
     evidence: Evidence,
     ceiling: Payload,
-    efficiency: Estimate,
-    share: Estimate | None,
+    efficiency: estimates.Estimate,
+    share: estimates.Estimate | None,
     behind: list[Payload],
 ) -> Payload:
     first = evidence.runs[0]
@@ -228,7 +227,7 @@ def _run_rows(evidence: Sequence[Evidence]) -> list[list[Payload]]:
     ]
 
 
-def _run_row(run: Run, fit: RunFit, forecast: Forecast | None, ceiling: Payload) -> Payload:
+def _run_row(run: Run, fit: estimates.RunFit, forecast: Forecast | None, ceiling: Payload) -> Payload:
     """One run behind a row."""
     return {
         "id": run.pk,

@@ -22,13 +22,11 @@ from scaling.seeds import CORPUS, CORPUS_LOG_B, Between
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.models import Run
 from webapp.record.runs.selectors import latest_of_runs
-from webapp.science.curves import estimates, fitting, words
-from webapp.science.curves.estimates import Estimate
-from webapp.science.curves.fitting import crash_note, curves_of, fits_of
+from webapp.science.curves import estimates, fitting
 from webapp.science.curves.models import Fit
 from webapp.science.curves.ranking.standing import name_of
 from webapp.science.curves.record.recalibrating import NOTHING, Record, record_of
-from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Payload
+from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_LEVEL, DEFAULT_METRIC, Payload, rate
 
 MOST_RUNS = 2000  # the newest of a project's runs
 KEPT_SECONDS = 60
@@ -135,8 +133,8 @@ def efficiencies(rows: Sequence[Payload]) -> list[Payload]:
     for row in rows:
         if row["tied"] and row["A"] is not None:
             ties.setdefault(row["tie_group"], []).append(row)
-    curves = curves_of([pk for tie in ties.values() for row in tie for pk in _runs(row, len(tie))])
-    fits, crashed = fits_of(curves)
+    curves = fitting.curves_of([pk for tie in ties.values() for row in tie for pk in _runs(row, len(tie))])
+    fits, crashed = fitting.fits_of(curves)
     return [_tie(tie, fits, set(crashed)) for tie in ties.values() if len(tie) > 1]
 
 
@@ -150,13 +148,13 @@ def _tie(tie: Sequence[Payload], fits: "dict[str, scaling.Fit]", crashed: set[st
     found = [_pooled(each) for each in fixed]
     return {
         "shared": shared,
-        "shared_text": words.rate(shared),
+        "shared_text": rate(shared),
         "rows": [
             {"name": name_of(row), "B": b[0], "lo": b[1], "hi": b[2], "text": _text(b)}
             for row, b in zip(tie, found, strict=True)
         ],
         "sentence": _verdict([name_of(row) for row in tie], [b[0] for b in found], slopes(fixed)),
-        "crash_note": crash_note(
+        "crash_note": fitting.crash_note(
             [f"run {pk} of {name_of(row)}" for row in tie for pk in _runs(row, len(tie)) if pk in crashed]
         ),
     }
@@ -168,7 +166,7 @@ def _refitted(row: Payload, tied: int, shared: float, fits: "dict[str, scaling.F
     return [fixed for fit in pinned if (fixed := at_ceiling(fit, shared)).params is not None]
 
 
-def _pooled(fixed: "Sequence[scaling.Fit]") -> Estimate | tuple[None, None, None]:
+def _pooled(fixed: "Sequence[scaling.Fit]") -> estimates.Estimate | tuple[None, None, None]:
     """B of a recipe, its seeds pooled."""
     usable = [one for fit in fixed if (one := estimates.of_live(fit)) is not None]
     value, lo, hi = estimates.parameters([usable], "B")[0]
@@ -182,7 +180,7 @@ def at_ceiling(fit: "scaling.Fit", ceiling: float) -> "scaling.Fit":
     return fit_points(fit.data, form=fit.form, level=fit.level, **{**fit.options, "a": ceiling})
 
 
-def _text(b: Estimate | tuple[None, None, None]) -> str:
+def _text(b: estimates.Estimate | tuple[None, None, None]) -> str:
     value, lo, hi = b
     if value is None:
         return "–"

@@ -27,7 +27,6 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from scaling import calibration
-from scaling.calibration import RECENT
 from scaling.course import Course
 from scaling.extrapolate import at_levels
 from scaling.paper import fit_grid
@@ -97,7 +96,7 @@ def paper(curve: Curve, compute: float) -> Payload | None:
     """The paper's procedure; R0 is the first evaluation's. None where no cell of the grid converges. Takes a second."""
     last = float(curve.x[-1])
     r0 = min(float(np.mean(curve.start)) if curve.start else float(curve.y[0]), 1.0 - 1e-9)
-    lowest = max(float(curve.y[-RECENT:].mean()) - 0.05, GRID_STEP)
+    lowest = max(float(curve.y[-calibration.RECENT :].mean()) - 0.05, GRID_STEP)
     a_grid = np.linspace(0.0, 1.0, round(1 / GRID_STEP) + 1)[math.ceil(lowest / GRID_STEP) :]
     found = fit_grid(curve.x / last, curve.y, r0=r0, a_grid=a_grid, c_mid_grid=GRID_C_MID)
     if found is None:

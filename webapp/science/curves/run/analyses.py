@@ -16,7 +16,6 @@ import scaling
 from scaling import forecast, forms, window
 from webapp.record.runs.models import Run
 from webapp.science.curves import ahead, answers, words
-from webapp.science.curves.answers import parameter_rows
 from webapp.science.curves.fitting import Curve, Question, fitted_points, or_problem, remembered, try_fit
 from webapp.science.curves.models import Fit
 from webapp.science.curves.words import AXES, DEFAULT_AXIS, Axis, Payload
@@ -172,7 +171,7 @@ def _form_row(row: forms.FormRow, fit: "scaling.Fit | None", curve: Curve, quest
         "status": row.status,
         "message": row.message,
         "ceiling": answers.ceiling_of(fit, question.level),
-        "parameters": parameter_rows(fit, question.level) if fit else [],
+        "parameters": answers.parameter_rows(fit, question.level) if fit else [],
         "r2": _digits(fit.r2 if fit else None),
         "sse": _digits(row.sse),
         "aicc": "–" if row.delta is None else f"{row.delta:.1f}",

@@ -31,11 +31,9 @@ from webapp.record.runs.points import superseded_points
 from webapp.record.runs.selectors import part_of, pass_rates_of
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import answers, words
-from webapp.science.curves.answers import DEFAULT_GOAL, Goal, parameter_rows
 from webapp.science.curves.fitting import CRASHED, WHOLE, Curve, Question, curve_of, outliers, try_fit
 from webapp.science.curves.models import KeptFigure
 from webapp.science.curves.run import chart_views
-from webapp.science.curves.run.chart_views import DEFAULT_VIEW
 from webapp.science.curves.run.forecast import answered, basis_of, end_of_budget
 from webapp.science.curves.words import AXES, DEFAULT_METRIC, Axis, Payload
 
@@ -181,8 +179,8 @@ def run_figure(
     run: Run,
     question: Question = WHOLE,
     *,
-    view: str = DEFAULT_VIEW,
-    goal: Goal = DEFAULT_GOAL,
+    view: str = chart_views.DEFAULT_VIEW,
+    goal: answers.Goal = answers.DEFAULT_GOAL,
     superseded: bool = False,
     may_wait: bool = False,
 ) -> Payload:
@@ -205,7 +203,7 @@ def run_figure(
     curve = curve_of(run, question.x, metric)
     names = pass_rates_of(run)
     make = lambda: _made(run, curve, question, view)
-    is_whole = question == WHOLE and view == DEFAULT_VIEW
+    is_whole = question == WHOLE and view == chart_views.DEFAULT_VIEW
     said: Payload = {"waiting": 0} | (
         kept_or_made(run, curve, make, may_wait=may_wait) if is_whole else make()
     )
@@ -244,7 +242,7 @@ def _superseded(run: Run, x: str, metric: str) -> Payload:
 
 def keep_figure(run: Run, curve: Curve) -> None:
     """Have what the run's page says of its whole curve ready for whoever opens it."""
-    kept_or_made(run, curve, lambda: _made(run, curve, WHOLE, DEFAULT_VIEW), may_wait=False)
+    kept_or_made(run, curve, lambda: _made(run, curve, WHOLE, chart_views.DEFAULT_VIEW), may_wait=False)
 
 
 def _made(run: Run, curve: Curve, question: Question, view: str) -> Payload:
@@ -339,7 +337,7 @@ def fit_payload(fit: "scaling.Fit", question: Question, curve: Curve, end_x: flo
         "left_out": list(fit.left_out),
         "params": fit.params,
         "intervals": answers.shown_intervals(fit),
-        "rows": parameter_rows(fit, question.level),
+        "rows": answers.parameter_rows(fit, question.level),
     }
     return payload | (
         drawn_curve(fit, curve, end_x) if fit.params else {"solid": None, "dashed": None, "band": None}

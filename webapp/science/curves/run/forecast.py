@@ -14,7 +14,6 @@ from webapp.record.runs.bounds import label_of
 from webapp.record.runs.models import Run
 from webapp.record.runs.states import ENDED
 from webapp.science.curves import ahead, answers, fitting, words
-from webapp.science.curves.answers import DEFAULT_GOAL, Goal
 from webapp.science.curves.fitting import Curve, Question, fitted_points, try_fit
 from webapp.science.curves.record.recalibrating import Widening, record_of
 from webapp.science.curves.words import AXES, Axis, Payload
@@ -78,7 +77,7 @@ def noise_of(fit: "scaling.Fit | None") -> float:
 
 
 def answered(
-    run: Run, curve: Curve, question: Question, goal: Goal, basis: Payload, *, waiting: int
+    run: Run, curve: Curve, question: Question, goal: answers.Goal, basis: Payload, *, waiting: int
 ) -> Payload:
     """The cells, the drawn forecast and the sentences. `waiting`: how many evaluations the forecast does not know."""
     axis, end_x = AXES[question.x], end_of_budget(run, curve)
@@ -177,7 +176,7 @@ def plan_answers(
     curve: Curve,
     question: Question,
     end_x: float | None,
-    goal: Goal = DEFAULT_GOAL,
+    goal: answers.Goal = answers.DEFAULT_GOAL,
     delta: float = DEFAULT_DELTA,
 ) -> Payload:
     """{"problem"}, or {"reach", "stop", "stops", "more"}: sentences, and a row for each amount of more compute."""
