@@ -74,10 +74,8 @@ def check_room(size: int, field: str) -> None:
     """Raises InvalidInput (field, 507) where the disk would be low with so many bytes more."""
     disk = disk_now()
     if disk is not None and disk.free - size < disk.least:
-        free = bytes_in_words(disk.free)
-        raise InvalidInput(
-            field, f"The disk of this server has no room for these files: {free} are free.", status=507
-        )
+        said = f"The disk of this server has no room for these files: {bytes_in_words(disk.free)} are free."
+        raise InvalidInput(field, said, status=507)
 
 
 @contextmanager

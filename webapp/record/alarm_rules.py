@@ -284,8 +284,7 @@ def overridden(defaults: tuple[Rule, ...], changes: Any) -> tuple[Rule, ...]:
         return defaults
     if not isinstance(changes, Mapping):
         raise AlarmSettingsError("must be a mapping from rules' names to what differs")
-    unknown = [str(name) for name in changes if name not in {rule.name for rule in defaults}]
-    if unknown:
+    if unknown := [str(name) for name in changes if name not in {rule.name for rule in defaults}]:
         raise AlarmSettingsError(f"{unknown[0]}: there is no rule of this name; see docs/alarms.md")
     changed = [_changed(rule, changes[rule.name]) if rule.name in changes else rule for rule in defaults]
     return tuple(rule for rule in changed if rule is not None)
@@ -296,8 +295,7 @@ def _changed(rule: Rule, change: Any) -> Rule | None:
         return None
     if not isinstance(change, Mapping):
         raise AlarmSettingsError(f'{rule.name}: must be "off" or a mapping')
-    checked = {str(key): _checked(rule, str(key), value) for key, value in change.items()}
-    return replace(rule, **checked)
+    return replace(rule, **{str(key): _checked(rule, str(key), value) for key, value in change.items()})
 
 
 def _checked(rule: Rule, key: str, value: Any) -> Any:

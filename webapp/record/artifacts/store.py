@@ -217,8 +217,7 @@ def used_by(project: Project) -> int:
 
 def find(run: Run, path: str) -> Artifact:
     """Raises NotFound."""
-    found = run.artifacts.filter(path=path).first()
-    if found is None:
+    if (found := run.artifacts.filter(path=path).first()) is None:
         raise NotFound(f"Run {run.pk} has no file {path}.")
     return found
 

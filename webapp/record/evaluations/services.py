@@ -55,8 +55,7 @@ def ask_for(run: Run, asked: EvaluationRequest, *, user: User | None) -> tuple[E
     """
     if run.origin == Run.Origin.TRACKED:
         raise Conflict("This run trains elsewhere: its checkpoints are not here.")
-    steps = list(checkpoints_by_step(run.pk))
-    if not steps:
+    if not (steps := list(checkpoints_by_step(run.pk))):
         raise Conflict("This run has no checkpoint on this disk that could be measured.")
     if asked.step is not None and asked.step not in steps:
         raise InvalidInput("step", f"step: there are checkpoints of {', '.join(map(str, steps))}.")

@@ -165,8 +165,7 @@ def unknown_of(names: Iterable[str]) -> list[str]:
 
 def lacking_of(names: Iterable[str]) -> list[str]:
     """Those that this code has and `app.name`s have not, sorted; no database is asked."""
-    applied = set(names)
-    return sorted({".".join(key) for key in MigrationLoader(None).disk_migrations} - applied)
+    return sorted({".".join(key) for key in MigrationLoader(None).disk_migrations} - set(names))
 
 
 def _unknown(loader: MigrationLoader, applied: set[tuple[str, str]]) -> list[str]:

@@ -139,8 +139,7 @@ def _close(dispatch: Dispatch, error: str = "") -> bool:
     rows = Dispatch.objects.filter(pk=dispatch.pk, done_at=None)
     if dispatch.kind == Dispatch.Kind.BUDGET:  # extended once more meanwhile: there is a newer figure to tell
         rows = rows.filter(claimed_until=dispatch.claimed_until)
-    changed = rows.update(done_at=timezone.now(), claimed_until=None, error=error)
-    return bool(changed)
+    return bool(rows.update(done_at=timezone.now(), claimed_until=None, error=error))
 
 
 # --- what people ask for --------------------------------------------------------------------------------------

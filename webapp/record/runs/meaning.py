@@ -297,8 +297,7 @@ def _remake_curve(run: Run, meaning: Meaning) -> None:
 
 def has_more_points(run: Run, most: int) -> bool:
     """No more of them are counted than it takes."""
-    points = Point.objects.filter(series__run=run).order_by()
-    return points.values("pk")[: most + 1].count() > most
+    return Point.objects.filter(series__run=run).order_by().values("pk")[: most + 1].count() > most
 
 
 def _checked_as_said(run: Run, meaning: Meaning) -> tuple[Meaning, dict[str, Any]]:
@@ -328,8 +327,7 @@ def mean_incoming(run: Run) -> bool:
 
 
 def _apply(run: Run, meaning: Meaning, rows: str, of: str = "", **bounds: Any) -> None:
-    unit = 100.0 if meaning.percent else 1.0
-    values = _constants(run, unit) | asdict(meaning) | bounds
+    values = _constants(run, 100.0 if meaning.percent else 1.0) | asdict(meaning) | bounds
     axes = [axis for axis in COMPUTE if values[axis]]
     statements = [_SPANS + _FILL_HOURS] if meaning.devices is not None else []
     statements += [_FILL_AXIS.replace("{axis}", axis) for axis in axes]

@@ -68,8 +68,7 @@ def pace_of(project: Project, *, recipe: str, task: str, model: str) -> Pace | N
     measured = measured_runs(project, task=task, model=model)
     overheads = overheads_of(measured)
     for same_recipe in (True, False):
-        chosen = [i for i, run in enumerate(measured) if run.recipe == recipe or not same_recipe]
-        if chosen:
+        if chosen := [i for i, run in enumerate(measured) if run.recipe == recipe or not same_recipe]:
             points = [measured[i].newest for i in chosen]
             rates = (_rate(points, name) for name in RATES)
             return Pace(len(chosen), same_recipe, _range([overheads[i] for i in chosen]), *rates)

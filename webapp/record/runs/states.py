@@ -146,8 +146,7 @@ def move(
     True when exactly this call did it. `leaving` narrows the states it may be reached from; `fields` are further
     columns of the run. An earlier attempt is moved without the run. The instance is brought up to date.
     """
-    moved = move_many([Move(run.pk, attempt, to, reason, leaving)], actor=actor, part=part)
-    if not moved:
+    if not move_many([Move(run.pk, attempt, to, reason, leaving)], actor=actor, part=part):
         return False
     if fields:
         Run.objects.filter(pk=run.pk, attempt_number=attempt).update(**fields)

@@ -63,8 +63,7 @@ def files_of(run: Run) -> QuerySet[SampleFile]:
 
 def find(run: Run, kind: str, step: int) -> SampleFile:
     """With its prompts. Raises NotFound."""
-    found = files_of(run).defer(None).filter(kind=kind, step=step).first()
-    if found is None:
+    if (found := files_of(run).defer(None).filter(kind=kind, step=step).first()) is None:
         raise NotFound(f"Run {run.pk} has no {kind} samples of step {step}.")
     return found
 

@@ -148,8 +148,7 @@ def _content(user: User, filter: str, columns: Sequence[str], sort: str) -> dict
 
 
 def _clean_name(name: str) -> str:
-    text = " ".join(name.split())
-    if not text:
+    if not (text := " ".join(name.split())):
         raise InvalidInput("name", "name: a view needs a name.")
     if len(text) > MAX_NAME or not text.isprintable():
         raise InvalidInput(

@@ -43,8 +43,7 @@ def object_of(project: Project, about: str, object_id: str) -> Object:
     """What an entry would be about. Raises InvalidInput (about, object_id), also for one of another project."""
     if about not in About.values:
         raise InvalidInput("about", f"about must be one of {', '.join(About.values)}.")
-    found = MODELS[about]._default_manager.filter(project=project, pk=object_id).first()
-    if found is None:
+    if (found := MODELS[about]._default_manager.filter(project=project, pk=object_id).first()) is None:
         raise InvalidInput("object_id", f"There is no {about} {object_id[:40]} in this project.")
     return found  # type: ignore[return-value]  # one of MODELS
 

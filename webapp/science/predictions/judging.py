@@ -106,8 +106,7 @@ def read_at_target(points: Sequence[CurvePoint], prediction: Prediction) -> Read
 
 def _se(point: CurvePoint, prediction: Prediction) -> float | None:
     """As reported; else the scatter around the frozen curve."""
-    noise = prediction.frozen.get("noise_sd")
-    return point.stderr if point.stderr is not None else noise
+    return point.stderr if point.stderr is not None else prediction.frozen.get("noise_sd")
 
 
 def _ceiling(prediction: Prediction, points: Sequence[CurvePoint]) -> Payload:

@@ -64,8 +64,7 @@ def results(study: Study, groups: Sequence[Group], *, metric: str = DEFAULT_METR
         for place, group in enumerate(groups)
         if not group.arm.is_base
     }
-    fits = {group.arm.position: group.fits for group in groups}
-    found = efficiency(fits, ceilings, verdicts)
+    found = efficiency({group.arm.position: group.fits for group in groups}, ceilings, verdicts)
     decided = {p: with_efficiency(p, verdict, found) for p, verdict in verdicts.items()}
     rows = [
         _row(group, ceilings, decided, found) | standing.told(found_at, place)

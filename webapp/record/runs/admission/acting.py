@@ -149,8 +149,7 @@ def admit(
     `free`: dispatch rows that nobody has claimed. Decisions are made one after the other, each over the whole queue.
     """
     take_turns("admission")
-    rows = reading.due_submissions(free)
-    if not rows:
+    if not (rows := reading.due_submissions(free)):
         return []
     if held := outbox.why_held():
         _tell(rows, {}, held)

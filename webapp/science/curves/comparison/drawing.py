@@ -47,8 +47,7 @@ def transformed(view: str, compute: np.ndarray, rate: np.ndarray, law: dict[str,
     r0, a = law["R0"], law["A"]
     if view == "share":
         return (rate - r0) / (a - r0)
-    log_f = curve.slope_view(compute, rate, r0=r0, a=a, b=law["B"], c_mid=law["C_mid"])[1]
-    return log_f / math.log(10)
+    return curve.slope_view(compute, rate, r0=r0, a=a, b=law["B"], c_mid=law["C_mid"])[1] / math.log(10)
 
 
 def _points(entry: Entry, view: str) -> tuple[Payload | None, int]:

@@ -202,8 +202,7 @@ def with_fits(
 
 def mixed(entries: Sequence[Entry]) -> bool:
     """Whether single runs stand beside recipes of several runs."""
-    kinds = {entry.kind for entry in entries}
-    return {RUN, RECIPE} <= kinds
+    return {RUN, RECIPE} <= {entry.kind for entry in entries}
 
 
 def notes(entries: Sequence[Entry], x: str) -> list[str]:

@@ -112,8 +112,7 @@ def default_budget(entries: Sequence[Entry]) -> float | None:
 
 def at_budget(entries: Sequence[Entry], budget: float, x: str) -> Payload:
     """Rows with what each is forecast to reach at `budget`, the best first, and sentences."""
-    groups = by_rivals(entries)
-    found = [(rivals, compare(rivals, budget)) for rivals in groups.values()]
+    found = [(rivals, compare(rivals, budget)) for rivals in by_rivals(entries).values()]
     order = {entry.key: index for index, entry in enumerate(entries)}
     rows = []
     for rivals, compared in found:

@@ -23,7 +23,6 @@ from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 from django.urls import reverse
 
 from scaling import curve, ranking
-from scaling.seeds import Between
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Revision
 from webapp.record.runs.bounds import label_of, recipe_key
@@ -32,8 +31,8 @@ from webapp.science.curves import answers, estimates, words
 from webapp.science.curves.models import Fit, ReferenceFit
 from webapp.science.curves.ranking import standing
 from webapp.science.curves.ranking.evidence import GRADES, MARKS, Forecast, facts_of, forecast_of
-from webapp.science.curves.ranking.variation import Units, course, seeds_of_tasks, units
-from webapp.science.curves.record.recalibrating import Record, record_of
+from webapp.science.curves.ranking.variation import course, seeds_of_tasks, units
+from webapp.science.curves.record.recalibrating import record_of
 from webapp.science.curves.selectors import published_ceiling
 from webapp.science.curves.words import DEFAULT_AXIS, DEFAULT_METRIC, Payload
 
@@ -89,10 +88,13 @@ def leaderboard(
     grouped: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
     for each in evidence:
         grouped[each.runs[0].task, each.runs[0].model].append(each)
-    groups = [
-        _own_group(key, each, _At(budget, x, unit, seeds[key[0]], record))
-        for key, each in sorted(grouped.items())
-    ]
+    groups = []
+    for key, each in sorted(grouped.items()):
+        courses = [
+            [course(run.pk, fit.forecast, unit, record) for run, fit in zip(one.runs, one.fits, strict=True)]
+            for one in each
+        ]
+        groups.append(_own_group(key, each, ranking.compared(courses, seeds[key[0]], budget), x))
     return groups + (published_groups() if published else [])
 
 
@@ -147,43 +149,22 @@ def _forecast(earlier: estimates.Stored, newest: estimates.Stored) -> Forecast |
     return forecast_of(earlier.fit, newest.fit)
 
 
-@dataclass(frozen=True)
-class _At:
-    """Where recipes are compared: a compute on axis `x` (None: the shared one), how far seeds differ there, and the
-    record that recalibrates forecasts."""
-
-    budget: float | None
-    x: str
-    unit: Units
-    seeds: Between
-    record: Record
-
-
-def _own_group(key: tuple[str, str], evidence: list[Evidence], at: _At) -> Payload:
+def _own_group(key: tuple[str, str], evidence: list[Evidence], found: ranking.Compared, x: str) -> Payload:
     """All numbers of a group at once: pooling is done for its recipes side by side."""
     pinned = [each.pinned for each in evidence]
     ceilings = estimates.ceilings([each.fits for each in evidence])
     efficiency = estimates.parameters(pinned, "B")
     shares = estimates.computes_to_share([each.fits for each in evidence])
-    found = ranking.compared([_courses(each, at) for each in evidence], at.seeds, at.budget)
-    behind = _run_rows(evidence)
-    columns = zip(evidence, ceilings, efficiency, shares, behind, strict=True)
+    columns = zip(evidence, ceilings, efficiency, shares, _run_rows(evidence), strict=True)
     rows = [_own_row(*one) | standing.told(found, index) for index, one in enumerate(columns)]
     group = _group(*key, "device-hours", [rows[index] for index in found.here.all_in_order()])
     names = [standing.name_of(row) for row in rows]
     return group | {
-        "axis": at.x,
+        "axis": x,
         "compared_at": found.here.compute,
-        "answer": standing.answer(names, found, at.x),
-        "headline": standing.headline(names, found, at.x),
+        "answer": standing.answer(names, found, x),
+        "headline": standing.headline(names, found, x),
     }
-
-
-def _courses(evidence: Evidence, at: _At) -> list[ranking.Course | None]:
-    return [
-        course(run.pk, fit.forecast, at.unit, at.record)
-        for run, fit in zip(evidence.runs, evidence.fits, strict=True)
-    ]
 
 
 def _own_row(
@@ -257,8 +238,7 @@ def published_groups() -> list[Payload]:
 
 def _published_row(reference: ReferenceFit) -> Payload:
     ceiling = published_ceiling(reference)
-    goal = answers.SHARE_OF_GAIN
-    c90 = curve.compute_for(goal, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
+    c90 = curve.compute_for(answers.SHARE_OF_GAIN, r0=0.0, a=1.0, b=reference.b, c_mid=reference.c_mid)
     empty = ("B_lo", "B_hi", "c90_lo", "c90_hi")
     return dict.fromkeys(empty) | standing.NOTHING | {
         "recipe": reference.name,

@@ -146,8 +146,7 @@ def _judge(run: Run, curve: Curve, *, in_brief: bool) -> bool:
     for origin in ForecastOrigin.objects.filter(run=run):
         if digest_of(curve.only(curve.x <= origin.cut * (1 + CROSSED))) != origin.data_digest:
             origin.delete()
-    why = _why_not(curve)
-    if why:
+    if why := _why_not(curve):
         ForecastOrigin.objects.filter(run=run).update(said=None, ratios=None)
         _note(run.pk, digest=digest, why=why)
         return True

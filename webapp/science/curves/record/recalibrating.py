@@ -98,8 +98,7 @@ def paper(curve: Curve, compute: float) -> Payload | None:
     r0 = min(float(np.mean(curve.start)) if curve.start else float(curve.y[0]), 1.0 - 1e-9)
     lowest = max(float(curve.y[-calibration.RECENT :].mean()) - 0.05, GRID_STEP)
     a_grid = np.linspace(0.0, 1.0, round(1 / GRID_STEP) + 1)[math.ceil(lowest / GRID_STEP) :]
-    found = fit_grid(curve.x / last, curve.y, r0=r0, a_grid=a_grid, c_mid_grid=GRID_C_MID)
-    if found is None:
+    if (found := fit_grid(curve.x / last, curve.y, r0=r0, a_grid=a_grid, c_mid_grid=GRID_C_MID)) is None:
         return None
     value = found.r0 + (found.a - found.r0) / (1.0 + (found.c_mid * last / compute) ** found.b)
     return {"value": float(value), "levels": {}}
@@ -140,8 +139,7 @@ class Record:
         factor = self.factor(level, without) if self.is_on else None
         if factor is None:
             return Widening()
-        others = self.n_runs - (without in set(self.runs.tolist()))
-        return Widening(factor, others)
+        return Widening(factor, self.n_runs - (without in set(self.runs.tolist())))
 
     def recalibrated(self, course: Course, run_id: str) -> Course:
         """A run's forecast as the other runs ask for."""

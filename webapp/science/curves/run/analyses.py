@@ -269,16 +269,14 @@ def _said_before(said: Sequence[Payload]) -> str:
     """Since when the ceiling is known, and how many of the earlier intervals hold what is said now."""
     if not said:
         return "No fit is stored yet: one is made with each batch of evaluations, from the fifth on."
-    known = [entry for entry in said if entry["ceiling"]["identified"]]
-    if not known:
+    if not (known := [entry for entry in said if entry["ceiling"]["identified"]]):
         return f"{words.count(len(said), 'forecast')} so far; of none was the ceiling known."
     first, newest = known[0], said[-1]
     since = f"The ceiling was first known at {first['compute_text']}: {first['ceiling']['text']}, "
     since += f"{first['ceiling']['interval_text']}."
     if not newest["ceiling"]["identified"]:
         return f"{since} By the newest forecast it is not known any more."
-    earlier = known[:-1]
-    if not earlier:
+    if not (earlier := known[:-1]):
         return since
     value = newest["ceiling"]["value"]
     held = sum(_holds(entry["ceiling"], value) for entry in earlier)

@@ -130,8 +130,7 @@ def drawn(found: Course, curve: Curve, end_x: float | None) -> Payload | None:
     """Solid over what was seen, dashed beyond, and the band over both; None where there is no forecast."""
     if found.seen is None:
         return None
-    far = end_x or DRAWN_TO * found.seen
-    last = max(far, 1.25 * float(curve.x[-1]), 1.25 * found.seen)
+    last = max(end_x or DRAWN_TO * found.seen, 1.25 * float(curve.x[-1]), 1.25 * found.seen)
     return fitting.drawn(found, float(curve.x[0]), last)
 
 
