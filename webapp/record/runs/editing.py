@@ -226,16 +226,18 @@ def delete_runs(runs: Sequence[Run], *, user: User | None) -> dict[str, str]:
     predicted, studied = _related(ids, *RESTING), _related(ids, "studies")
     refused = {}
     for run in runs:
-        if run.origin == Run.Origin.LAUNCHED:
-            refused[run.pk] = "This run was launched here: it can be archived, not deleted."
-        elif run.pk in predicted:
-            refused[run.pk] = "A prediction rests on this run: it can be archived, not deleted."
-        elif run.pk in studied:
-            refused[run.pk] = "This run is in a study: take it out there first, or archive it."
-        elif run.pk not in states:
-            refused[run.pk] = "This run is deleted already."
-        elif states[run.pk] not in ENDED:
-            refused[run.pk] = "It has not ended; stop it first."
+        reasons = (
+            (
+                run.origin == Run.Origin.LAUNCHED,
+                "This run was launched here: it can be archived, not deleted.",
+            ),
+            (run.pk in predicted, "A prediction rests on this run: it can be archived, not deleted."),
+            (run.pk in studied, "This run is in a study: take it out there first, or archive it."),
+            (run.pk not in states, "This run is deleted already."),
+            (states.get(run.pk) not in ENDED, "It has not ended; stop it first."),
+        )
+        if why := next((sentence for holds, sentence in reasons if holds), ""):
+            refused[run.pk] = why
     _set_deleted([run for run in runs if run.pk not in refused], timezone.now(), "run.deleted", user)
     return refused
 

@@ -201,13 +201,11 @@ def or_problem(make: Callable[[], dict[str, Any]], question: Question) -> dict[s
 
 def outliers(curve: Curve, question: Question, fit: "scaling.Fit | None") -> np.ndarray:
     """Mask [n] of the points inside the window that a robust fit left out."""
-    found = np.zeros(len(curve.x), bool)
     if fit is None or not fit.left_out or fit.data is None:
-        return found
+        return np.zeros(len(curve.x), bool)
     kept = set(zip(fit.data.compute.tolist(), fit.data.reward.tolist(), strict=True))
-    for index in np.flatnonzero(curve.inside(question)):
-        found[index] = (float(curve.x[index]), float(curve.y[index])) not in kept
-    return found
+    points = zip(curve.x.tolist(), curve.y.tolist(), strict=True)
+    return curve.inside(question) & np.array([point not in kept for point in points], bool)
 
 
 def fitted_points(curve: Curve, question: Question) -> np.ndarray:
@@ -223,14 +221,9 @@ def fits_of(
 ) -> "tuple[dict[str, scaling.Fit], list[str]]":
     """Run -> the fit of its whole curve, as its own page shows it, without runs of too few points; and the runs whose
     fit crashed, which whoever shows the others says (`webapp.science.curves.fitting.crash_note`)."""
-    found, crashed = {}, []
-    for run_id, curve in curves.items():
-        fit, problem = try_fit(curve, question or Question())
-        if fit is not None:
-            found[run_id] = fit
-        elif problem == CRASHED:
-            crashed.append(run_id)
-    return found, crashed
+    tried = {run_id: try_fit(curve, question or Question()) for run_id, curve in curves.items()}
+    found = {run_id: fit for run_id, (fit, _) in tried.items() if fit is not None}
+    return found, [run_id for run_id, (_, problem) in tried.items() if problem == CRASHED]
 
 
 def used_hours(curve: Curve | None) -> float:

@@ -159,14 +159,12 @@ def fit_row(fit: Fit, record: Record) -> list[Any]:
         "fitted_lo": fit.fitted_lo,
         "fitted_hi": fit.fitted_hi,
     }
-    for name, value in (payload["params"] or {}).items():
-        flat[name] = value
+    flat |= payload["params"] or {}
     for name, ends in (payload["intervals"] or {}).items():
         flat[f"{name}_lo"], flat[f"{name}_hi"] = ends
     if forecast := payload["forecast"]:
-        lo, hi = forecast["interval"] or (None, None)
         flat |= {"forecast_status": forecast["status"], "forecast_ceiling": forecast["ceiling"]}
-        flat |= {"forecast_lo": lo, "forecast_hi": hi}
+        flat["forecast_lo"], flat["forecast_hi"] = forecast["interval"] or (None, None)
     return [flat.get(column) for column in CSV_COLUMNS]
 
 

@@ -224,12 +224,12 @@ def check_question(question: Question) -> None:
     """Raises InvalidInput (level, x, metric, form, window_lo, cutoff)."""
     if not LEAST_LEVEL <= _finite("level", question.level) <= MOST_LEVEL:
         raise InvalidInput("level", f"level must be between {LEAST_LEVEL:g} and {MOST_LEVEL:g}.")
-    if question.x not in AXES:
-        raise InvalidInput("x", f"x must be one of {', '.join(AXES)}.")
-    if question.form not in scaling.FORMS:
-        raise InvalidInput("form", f"form must be one of {', '.join(scaling.FORMS)}.")
-    if len(question.metric) > MAX_METRIC or not is_pass_rate(question.metric):
-        raise InvalidInput("metric", "metric must be eval/pass_rate or eval/<part>/pass_rate.")
+    is_metric = len(question.metric) <= MAX_METRIC and is_pass_rate(question.metric)
+    refuse(
+        (question.x not in AXES, "x", f"x must be one of {', '.join(AXES)}."),
+        (question.form not in scaling.FORMS, "form", f"form must be one of {', '.join(scaling.FORMS)}."),
+        (not is_metric, "metric", "metric must be eval/pass_rate or eval/<part>/pass_rate."),
+    )
     lo, hi = question.window_lo, question.cutoff
     if lo is not None and _finite("window_lo", lo) < 0:
         raise InvalidInput("window_lo", "window_lo must be at least 0.")

@@ -115,36 +115,25 @@ def record_of_recipe(revision: Revision, project: Project) -> Record:
 
 def history_of(prediction: Prediction) -> list[Entry]:
     """All that happened to the prediction in the order of time; every verdict is in it."""
-    entries = [Entry(prediction.created_at, "frozen", prediction.author, "froze the claim", prediction)]
-    if prediction.replaces is not None:
-        words = f"froze the claim, in place of {prediction.replaces.pk}"
-        entries = [Entry(prediction.created_at, "frozen", prediction.author, words, prediction)]
-    for asked in prediction.requests.select_related("reviewer", "asked_by"):
-        words = f"asked {asked.reviewer} for a review"
-        entries.append(Entry(asked.asked_at, "asked", asked.asked_by, words, asked))
+    frozen = prediction
+    instead = f", in place of {frozen.replaces.pk}" if frozen.replaces is not None else ""
+    requests = frozen.requests.select_related("reviewer", "asked_by")
+    reviews, comments = frozen.reviews.select_related("reviewer"), frozen.comments.select_related("author")
+    outcomes = frozen.outcomes.select_related("run").defer("run__config")
+    newer = Prediction.objects.filter(replaces=frozen).select_related("author")[:1]
     said = {"approved": "approved", "changes": "asked for changes", "rejected": "rejected it"}
-    for verdict in prediction.reviews.select_related("reviewer"):
-        entries.append(
-            Entry(verdict.created_at, "reviewed", verdict.reviewer, said[verdict.verdict], verdict)
-        )
-    for one in prediction.comments.select_related("author"):
-        words = "commented" if one.parent_id is None else "answered"
-        entries.append(Entry(one.created_at, "commented", one.author, words, one))
-    for outcome in prediction.outcomes.select_related("run").defer("run__config"):
-        words = outcome.how.get("words", f"{outcome.run.name} passed the target")
-        entries.append(Entry(outcome.created_at, "scored", None, words, outcome))
-    entries += _ends(prediction)
+    came = lambda one: one.how.get("words", f"{one.run.name} passed the target")
+    entries = [
+        Entry(frozen.created_at, "frozen", frozen.author, f"froze the claim{instead}", frozen),
+        *(Entry(one.asked_at, "asked", one.asked_by, f"asked {one.reviewer} for a review", one) for one in requests),
+        *(Entry(one.created_at, "reviewed", one.reviewer, said[one.verdict], one) for one in reviews),
+        *(Entry(one.created_at, "commented", one.author, "answered" if one.parent_id else "commented", one)
+          for one in comments),
+        *(Entry(one.created_at, "scored", None, came(one), one) for one in outcomes),
+        *(Entry(one.created_at, "replaced", one.author, f"replaced it by {one.pk}", one) for one in newer),
+    ]  # fmt: skip
+    if frozen.withdrawn_at is not None:
+        words = f"withdrawn: {frozen.withdrawn_reason}"
+        entries.append(Entry(frozen.withdrawn_at, "withdrawn", None, words, frozen))
     order = ("frozen", "asked", "reviewed", "commented", "replaced", "withdrawn", "scored")
     return sorted(entries, key=lambda entry: (entry.at, order.index(entry.kind)))
-
-
-def _ends(prediction: Prediction) -> list[Entry]:
-    found = []
-    newer = Prediction.objects.filter(replaces=prediction).select_related("author").first()
-    if newer is not None:
-        words = f"replaced it by {newer.pk}"
-        found.append(Entry(newer.created_at, "replaced", newer.author, words, newer))
-    if prediction.withdrawn_at is not None:
-        words = f"withdrawn: {prediction.withdrawn_reason}"
-        found.append(Entry(prediction.withdrawn_at, "withdrawn", None, words, prediction))
-    return found

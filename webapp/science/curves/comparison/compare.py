@@ -131,26 +131,19 @@ def _notes(
     entries: Sequence[Entry], series: Sequence[Payload], *, view: str, x: str, many: bool
 ) -> list[str]:
     """What the chart does not show, or shows in another way."""
-    found = []
-    if many:
-        found.append(_sampled_note(entries, view, x))
-    if mixed(entries):
-        alone = [entry.label for entry in entries if entry.kind == RUN]
-        found.append(
-            f"{words.count(len(alone), 'curve is', 'curves are')} of a single run (thin, dash-dotted) and rests on one "
-            "seed, that of a recipe on several."
-        )
-    if left_out := sum(one["left_out"] for one in series):
-        found.append(
-            f"{words.count(left_out, 'evaluation')} at or above the fitted ceiling, or at or below R0, "
-            f"{'has' if left_out == 1 else 'have'} no place in the slope view."
-        )
-    if view == "slope":
-        found.append("F(R) = C^B on the fitted curve: the steeper the line, the more efficient the recipe.")
+    alone = sum(entry.kind == RUN for entry in entries)
+    left_out = sum(one["left_out"] for one in series)
     hidden = [e.label for e in entries if e.kind != PUBLISHED and not drawing.drawable(e, view)]
-    if hidden:
-        found.append(f"Not drawn here, because the ceiling is not identified: {words.few(hidden)}.")
-    return found
+    said = (
+        (many, _sampled_note(entries, view, x)),
+        (mixed(entries), f"{words.count(alone, 'curve is', 'curves are')} of a single run (thin, dash-dotted) and "
+         "rests on one seed, that of a recipe on several."),
+        (left_out, f"{words.count(left_out, 'evaluation')} at or above the fitted ceiling, or at or below R0, "
+         f"{'has' if left_out == 1 else 'have'} no place in the slope view."),
+        (view == "slope", "F(R) = C^B on the fitted curve: the steeper the line, the more efficient the recipe."),
+        (hidden, f"Not drawn here, because the ceiling is not identified: {words.few(hidden)}."),
+    )  # fmt: skip
+    return [sentence for holds, sentence in said if holds]
 
 
 def _sampled_note(entries: Sequence[Entry], view: str, x: str) -> str:

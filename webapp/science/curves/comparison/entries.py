@@ -215,24 +215,20 @@ def notes(entries: Sequence[Entry], x: str) -> list[str]:
     silent = [entry.label for entry in own if not _is_shown(entry) and lacks(entry)]
     partly = [entry.label for entry in own if _is_shown(entry) and lacks(entry)]
     nothing = [entry.label for entry in own if not _is_shown(entry) and not lacks(entry)]
-    found = []
-    if silent:
-        found.append(f"Not drawn, because their {UNITS[x]} are not known; steps are: {few(silent)}.")
-    if partly:
-        found.append(
-            f"Drawn and fitted without the evaluations whose {UNITS[x]} are not known: {few(partly)}."
-        )
-    if nothing:
-        found.append(f"No evaluation on this axis yet: {few(nothing)}.")
     crashed = [
         label_of(run)
         for entry in entries
         for run, fit in zip(entry.runs, entry.fits, strict=False)
         if fit is not None and fit.message == CRASHED
     ]
-    if crashed:
-        found.append(crash_note(crashed, "Without parameters of Eq. 1"))
-    return found
+    unit = UNITS[x]
+    said = (
+        (silent, f"Not drawn, because their {unit} are not known; steps are: {few(silent)}."),
+        (partly, f"Drawn and fitted without the evaluations whose {unit} are not known: {few(partly)}."),
+        (nothing, f"No evaluation on this axis yet: {few(nothing)}."),
+        (crashed, crash_note(crashed, "Without parameters of Eq. 1")),
+    )
+    return [sentence for names, sentence in said if names]
 
 
 def why_unfitted(entries: Sequence[Entry], x: str, *, many: bool) -> str:

@@ -37,10 +37,8 @@ def view_payload(
     end_x: float | None,
 ) -> Payload:
     """{"key", "why", "sentence", ...}: what the view draws besides the points; `why` says that it cannot, and why."""
-    if view == DEFAULT_VIEW:
-        return {"key": view, "why": "", "sentence": ""}
-    why = _why_not(view, fit)
-    if why or fit is None:
+    why = "" if view == DEFAULT_VIEW else _why_not(view, fit)
+    if why or fit is None or view == DEFAULT_VIEW:
         return {"key": view, "why": why, "sentence": ""}
     if view == "slope":
         return {"key": view, "why": "", **slope(fit, curve, question, axis, role)}
