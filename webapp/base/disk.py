@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as TooLate
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -43,7 +42,7 @@ def disk_now() -> Disk | None:
     """Free and total bytes, asked with a time-out; None where there is no answer."""
     try:
         usage = _asker.submit(shutil.disk_usage, settings.HEADROOM_HOME).result(SECONDS)
-    except (OSError, TooLate):
+    except OSError:  # a time-out is one, too
         return None
     return Disk(usage.free, usage.total, least_free(usage.total))
 

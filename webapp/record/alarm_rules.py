@@ -263,7 +263,7 @@ def watched_metrics() -> list[str]:
 
 @lru_cache(maxsize=4)
 def _rules(setting: str) -> tuple[Rule, ...]:
-    return overridden(DEFAULTS, _read(setting)) if setting.strip() else DEFAULTS
+    return _overridden(_read(setting)) if setting.strip() else DEFAULTS
 
 
 def _read(setting: str) -> Any:
@@ -278,15 +278,15 @@ def _read(setting: str) -> Any:
         raise AlarmSettingsError(f"neither YAML nor JSON: {str(error).splitlines()[0]}") from None
 
 
-def overridden(defaults: tuple[Rule, ...], changes: Any) -> tuple[Rule, ...]:
+def _overridden(changes: Any) -> tuple[Rule, ...]:
     """The defaults with these changes. Raises AlarmSettingsError."""
     if changes is None:
-        return defaults
+        return DEFAULTS
     if not isinstance(changes, Mapping):
         raise AlarmSettingsError("must be a mapping from rules' names to what differs")
-    if unknown := [str(name) for name in changes if name not in {rule.name for rule in defaults}]:
+    if unknown := [str(name) for name in changes if name not in {rule.name for rule in DEFAULTS}]:
         raise AlarmSettingsError(f"{unknown[0]}: there is no rule of this name; see docs/alarms.md")
-    changed = [_changed(rule, changes[rule.name]) if rule.name in changes else rule for rule in defaults]
+    changed = [_changed(rule, changes[rule.name]) if rule.name in changes else rule for rule in DEFAULTS]
     return tuple(rule for rule in changed if rule is not None)
 
 

@@ -69,13 +69,13 @@ def newest_shipped(project: Project) -> dict[str, int]:
     return dict(shipped.values_list("recipe__slug", "number"))
 
 
-def hints_for(config: Mapping[str, Any], model: str | None = None) -> list[Hint]:
+def hints_for(config: Mapping[str, Any]) -> list[Hint]:
     """Hints on a stored or a proposed configuration; none where it is no recipe (the services say that)."""
     try:
         recipe = parse_recipe(config)
     except RecipeError:
         return []
-    return hints(recipe, parameters_of(recipe.model if model is None else model))
+    return hints(recipe, parameters_of(recipe.model))
 
 
 def parameters_of(model: str) -> int | None:

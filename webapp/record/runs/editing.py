@@ -319,7 +319,8 @@ def delete_draft(run: Run, *, user: User | None) -> None:
 
     Raises Conflict where it is no draft (any more).
     """
-    if (held := Run.objects.select_for_update().filter(pk=run.pk, state=State.DRAFT).first()) is None:
+    held = Run.objects.select_for_update().filter(pk=run.pk, state=State.DRAFT).first()
+    if held is None:
         state = Run.objects.filter(pk=run.pk).values_list("state", flat=True).first()
         raise Conflict(
             f"This run is no draft any more: it is {state}." if state else "This draft is deleted already."

@@ -249,10 +249,10 @@ def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str,
     return {point.series.run_id: point for point in points}
 
 
-def span_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str, tuple[Point, Point]]:
-    """Run -> the first and the newest point of one series in the newest attempt that reported it. One query."""
+def span_of_runs(run_ids: Iterable[str]) -> dict[str, tuple[Point, Point]]:
+    """Run -> the first and the newest pass rate of the newest attempt that reported one. One query."""
     first = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "seq")
-    series = Series.objects.filter(run__in=list(run_ids), metric=metric).annotate(
+    series = Series.objects.filter(run__in=list(run_ids), metric=PASS_RATE).annotate(
         first=Subquery(first.values("pk")[:1]), newest=_newest("pk")
     )
     ends = series.values("first").union(series.values("newest"))  # an OR of two would read every point

@@ -225,7 +225,8 @@ def figures_of(run: Run) -> list[Figure]:
 def lines_of(run: Run, figures: Sequence[Figure]) -> dict[str, Line]:
     """Metric -> its line. Two queries. The width is the least 15 s x 2^k that leaves at most MAX_POINTS stretches, so
     that what is drawn of a whole stretch never moves."""
-    if not (ends := rows_of(_ENDS, {"run": run.pk, "metrics": [one.metric for one in figures]})):
+    ends = rows_of(_ENDS, {"run": run.pk, "metrics": [one.metric for one in figures]})
+    if not ends:
         return {}
     starts = [first for _, _, first, _, _ in ends] + ([run.started_at] if run.started_at else [])
     start: datetime = min(starts)
@@ -240,9 +241,9 @@ def lines_of(run: Run, figures: Sequence[Figure]) -> dict[str, Line]:
     return {metric: found[pk] for pk, metric, *_ in ends}
 
 
-def width_for(seconds: float, most: int = MAX_POINTS) -> float:
-    """The least 15 s x 2^k of which at most `most` fill this time."""
+def width_for(seconds: float) -> float:
+    """The least 15 s x 2^k of which at most MAX_POINTS fill this time."""
     width = SECONDS
-    while seconds / width >= most:
+    while seconds / width >= MAX_POINTS:
         width *= 2
     return width

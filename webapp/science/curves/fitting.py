@@ -240,23 +240,18 @@ class Thinned:
     total: int
 
 
-def thinned_curves(
-    run_ids: Iterable[str],
-    x: str = DEFAULT_AXIS,
-    metric: str = DEFAULT_METRIC,
-    points: int = SAMPLED_POINTS,
-) -> dict[str, Thinned]:
-    """Run -> at most about `points` of its effective points; more data thins them out but never moves one.
+def thinned_curves(run_ids: Iterable[str], x: str = DEFAULT_AXIS) -> dict[str, Thinned]:
+    """Run -> at most about SAMPLED_POINTS of its effective points; more data thins them out but never moves one.
 
     For charts of many runs only: fits, tables and downloads read every point. KeyError for an axis that is none.
     """
     key = AXES[x].key  # one of four names, so that it can stand in the statement
-    found = arrays_of(run_ids, metric, ("step", key, "value"), f"p.{key} > 0")
-    return {run_id: _thinned(*columns, most=points) for run_id, columns in found.items()}
+    found = arrays_of(run_ids, DEFAULT_METRIC, ("step", key, "value"), f"p.{key} > 0")
+    return {run_id: _thinned(*columns) for run_id, columns in found.items()}
 
 
-def _thinned(step: np.ndarray, x: np.ndarray, value: np.ndarray, *, most: int) -> Thinned:
-    kept = newest(step, most)
+def _thinned(step: np.ndarray, x: np.ndarray, value: np.ndarray) -> Thinned:
+    kept = newest(step, SAMPLED_POINTS)
     kept = kept[np.argsort(x[kept], kind="stable")]
     return Thinned(x[kept], value[kept], len(step))
 

@@ -173,7 +173,8 @@ def change_of(token: str, base: Recipe) -> Change:
 
 
 def _taken_back(choice: Choice, value: str, base: Recipe) -> Change:
-    if (found := next((one for one in choice.alternatives if one.value == value), None)) is None:
+    found = next((one for one in choice.alternatives if one.value == value), None)
+    if found is None:
         known = ", ".join(one.value for one in choice.alternatives)
         raise ChangeError(f"{choice.title.lower()} can be {known}")
     overrides = committed_overrides(found.recipe, size_of(base)) if found.recipe else found.overrides

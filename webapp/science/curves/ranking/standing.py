@@ -224,9 +224,9 @@ def pair(names: Sequence[str], found: Compared, first: int, second: int, x: str 
     )
 
 
-def extremes(names: Sequence[str], found: Compared, best: int, worst: int, x: str = DEFAULT_AXIS) -> str:
+def extremes(names: Sequence[str], found: Compared, best: int, worst: int) -> str:
     """The values of an axis that come highest and lowest, and whether they differ."""
-    gap, where = _gap(found.here, best, worst), _where(found.here, x)
+    gap, where = _gap(found.here, best, worst), _where(found.here, DEFAULT_AXIS)
     if not gap.real:
         return (
             f"No value is told apart from the others {where}: highest at {names[best]}, lowest at {names[worst]}, "

@@ -98,7 +98,8 @@ def paper(curve: Curve, compute: float) -> Payload | None:
     r0 = min(float(np.mean(curve.start)) if curve.start else float(curve.y[0]), 1.0 - 1e-9)
     lowest = max(float(curve.y[-calibration.RECENT :].mean()) - 0.05, GRID_STEP)
     a_grid = np.linspace(0.0, 1.0, round(1 / GRID_STEP) + 1)[math.ceil(lowest / GRID_STEP) :]
-    if (found := fit_grid(curve.x / last, curve.y, r0=r0, a_grid=a_grid, c_mid_grid=GRID_C_MID)) is None:
+    found = fit_grid(curve.x / last, curve.y, r0=r0, a_grid=a_grid, c_mid_grid=GRID_C_MID)
+    if found is None:
         return None
     value = found.r0 + (found.a - found.r0) / (1.0 + (found.c_mid * last / compute) ** found.b)
     return {"value": float(value), "levels": {}}
