@@ -142,7 +142,7 @@ def report_described(
     held = Run.objects.select_for_update().get(pk=run.pk)
     if held.origin != Run.Origin.TRACKED:
         raise Conflict("This run was launched here: its configuration is what it trains with.")
-    said = {
+    said: dict[str, Any] = {
         "name": clean_name(name) or held.name,
         "tags": sorted({*held.tags, *clean_tags(tags)}),
         "config": {**held.config, **(config or {})},

@@ -251,9 +251,9 @@ def latest_of_runs(run_ids: Iterable[str], metric: str = PASS_RATE) -> dict[str,
 
 def span_of_runs(run_ids: Iterable[str]) -> dict[str, tuple[Point, Point]]:
     """Run -> the first and the newest pass rate of the newest attempt that reported one. One query."""
-    first = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "seq")
+    oldest = Point.objects.filter(series=OuterRef("pk")).order_by("-attempt", "seq")
     series = Series.objects.filter(run__in=list(run_ids), metric=PASS_RATE).annotate(
-        first=Subquery(first.values("pk")[:1]), newest=_newest("pk")
+        first=Subquery(oldest.values("pk")[:1]), newest=_newest("pk")
     )
     ends = series.values("first").union(series.values("newest"))  # an OR of two would read every point
     spans: dict[str, tuple[Point, Point]] = {}
@@ -278,7 +278,7 @@ def asked_of_a_client() -> float:
 
 def reporting_runs() -> int:
     """How many running runs have spoken lately; counted at most every few seconds in each process."""
-    return cache.get_or_set(_KEY, count_reporting_runs, LOOK_SECONDS)
+    return cache.get_or_set(_KEY, count_reporting_runs, LOOK_SECONDS) or 0
 
 
 def count_reporting_runs() -> int:

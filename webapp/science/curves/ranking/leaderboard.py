@@ -89,12 +89,15 @@ def leaderboard(
     for each in evidence:
         grouped[each.runs[0].task, each.runs[0].model].append(each)
     groups = []
-    for key, each in sorted(grouped.items()):
+    for key, rivals in sorted(grouped.items()):
         courses = [
-            [course(run.pk, fit.forecast, unit, record) for run, fit in zip(one.runs, one.fits, strict=True)]
-            for one in each
+            [
+                course(run.pk, fit.forecast, unit, record)
+                for run, fit in zip(each.runs, each.fits, strict=True)
+            ]
+            for each in rivals
         ]
-        groups.append(_own_group(key, each, ranking.compared(courses, seeds[key[0]], budget), x))
+        groups.append(_own_group(key, rivals, ranking.compared(courses, seeds[key[0]], budget), x))
     return groups + (published_groups() if published else [])
 
 
