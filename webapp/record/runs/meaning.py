@@ -345,8 +345,11 @@ def _apply(run: Run, meaning: Meaning, rows: str, of: str = "", **bounds: Any) -
 def _execute(statements: Iterable[str], rows: str, of: str, values: Mapping[str, Any]) -> None:
     with connection.cursor() as cursor:
         for statement in statements:
-            one = JOINED if rows is STORED else LOOKED_UP
-            cursor.execute(statement.format(rows=rows, of=of, one=one), values)
+            cursor.execute(_filled(statement, rows, of), values)
+
+
+def _filled(statement: str, rows: str, of: str) -> str:
+    return statement.format(rows=rows, of=of, one=JOINED if rows is STORED else LOOKED_UP)
 
 
 def _know_tables() -> None:

@@ -70,7 +70,7 @@ def test_a_run_that_goes_on_loses_no_copy(ended_run, policy, stored, monkeypatch
     run = ended_run(days=2, steps=(5, 10, 15))
     store = stored(run)
     with monkeypatch.context() as broken:
-        broken.setattr("webapp.record.retention.services.remove_copy", lambda folder: False)
+        broken.setattr("webapp.record.retention.folders.remove_copy", lambda folder: False)
         clean_up()
     launch.resume_run(run, user=None)
 
