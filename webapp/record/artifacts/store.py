@@ -31,9 +31,9 @@ from training.checkpoints import CheckpointError
 from webapp.base.disk import bytes_in_words, check_room, sha256
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.audit.services import record
 from webapp.record.artifacts.models import Artifact
 from webapp.record.runs.models import Run
+from webapp.record.runs.states import record_run
 
 log = logging.getLogger(__name__)
 
@@ -235,10 +235,7 @@ def delete(run: Run, path: str, *, user: User | None) -> int:
     count, _ = below(run, path).delete() if path else (0, {})
     if not count:
         raise NotFound(f"Run {run.pk} has no file {path}.")
-    record(
-        "run.files_deleted", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, path=path,
-        files=count,
-    )  # fmt: skip
+    record_run("run.files_deleted", run, user, path=path, files=count)
     return count
 
 

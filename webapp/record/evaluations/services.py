@@ -15,11 +15,11 @@ from training.benchmarks import PREFIX, check_options, make_benchmark
 from training.tasks import TaskError
 from webapp.base.errors import Conflict, InvalidInput, refuse
 from webapp.identity.accounts.models import User
-from webapp.identity.audit.services import record
 from webapp.record.evaluations.models import Evaluation
 from webapp.record.recipes.services import outside_data, words_on
 from webapp.record.retention.folders import checkpoints_of
 from webapp.record.runs.models import Run
+from webapp.record.runs.states import record_run
 
 MOST_K, MOST_PROMPTS = 1024, 1_000_000
 MOST_OPTIONS = 1000  # characters: they are in an index
@@ -66,7 +66,7 @@ def ask_for(run: Run, asked: EvaluationRequest, *, user: User | None) -> tuple[E
         ended = Evaluation.objects.filter(pk=found.pk, state__in=(State.FAILED, State.CANCELLED))
         is_new |= bool(ended.update(state=State.QUEUED, reason="", ended_at=None, created_by=user))
         if is_new:
-            _record("run.evaluated", found, user)
+            record_run("run.evaluated", run, user, task=found.task, step=found.step)
     found.refresh_from_db()
     return found, is_new
 
@@ -80,16 +80,10 @@ def cancel(one: Evaluation, *, user: User | None) -> Evaluation:
     ) or same.filter(state=State.RUNNING).update(state=State.STOPPING)
     one.refresh_from_db()
     if changed:
-        _record("run.evaluation_cancelled", one, user)
+        record_run("run.evaluation_cancelled", one.run, user, task=one.task, step=one.step)
     elif one.state in (State.SUCCEEDED, State.FAILED):
         raise Conflict(f"It has {one.state}: there is nothing to cancel.")
     return one
-
-
-def _record(action: str, one: Evaluation, user: User | None) -> None:
-    key, name = one.run_id, one.run.name
-    what: dict[str, Any] = {"task": one.task, "step": one.step}
-    record(action, actor=user, project=one.run.project, kind="run", key=key, name=name, **what)
 
 
 def _check(asked: EvaluationRequest) -> None:

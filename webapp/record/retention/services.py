@@ -24,7 +24,7 @@ from webapp.record.retention.selectors import (
     size_of,
 )
 from webapp.record.runs.models import Run
-from webapp.record.runs.states import ENDED
+from webapp.record.runs.states import ENDED, record_run
 
 log = logging.getLogger(__name__)
 
@@ -134,10 +134,9 @@ def _note(run: Run, found: Sequence[folders.Going]) -> None:
     if not found:
         return
     steps = [one.kept.step for one in found if one.kept.step is not None]
-    record(
-        "run.checkpoints_removed", actor=None, project=run.project, kind="run", key=run.pk, name=run.name,
-        steps=", ".join(map(str, steps)) or "none", why=", ".join(sorted({one.why for one in found})),
-        size=bytes_in_words(size_of(found)), bytes=size_of(found),
+    record_run(
+        "run.checkpoints_removed", run, None, steps=", ".join(map(str, steps)) or "none",
+        why=", ".join(sorted({one.why for one in found})), size=bytes_in_words(size_of(found)), bytes=size_of(found),
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.audit.services import record, record_each
+from webapp.identity.audit.services import record_each
 from webapp.record.recipes.services import parse_config
 from webapp.record.runs import launch
 from webapp.record.runs.bounds import (
@@ -39,7 +39,7 @@ from webapp.record.runs.bounds import (
 )
 from webapp.record.runs.meaning import AT_ONCE, meaning_of, state_meaning
 from webapp.record.runs.models import Point, Run, Series, State, deleted_or_restored
-from webapp.record.runs.states import ENDED, bump
+from webapp.record.runs.states import ENDED, bump, record_run
 
 MEANING = "meaning"
 DETERMINED = ("task", "model", "seed", MEANING)  # by the launch, of a run that was launched here
@@ -326,4 +326,4 @@ def delete_draft(run: Run, *, user: User | None) -> None:
             f"This run is no draft any more: it is {state}." if state else "This draft is deleted already."
         )
     held.delete()
-    record("run.draft_deleted", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
+    record_run("run.draft_deleted", run, user)

@@ -21,7 +21,6 @@ from training.recipe import Recipe, RecipeError, parse_recipe, resolve
 from webapp.base.claims import body_digest, check_same, checked_key, once
 from webapp.base.errors import Conflict, InvalidInput, NoRoom
 from webapp.identity.accounts.models import Project, User
-from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import hand_to_job
 from webapp.record.recipes.models import Revision
 from webapp.record.recipes.selectors import find_revision
@@ -40,7 +39,15 @@ from webapp.record.runs.bounds import (
 )
 from webapp.record.runs.models import Dispatch, IdempotencyKey, Run, State, submission_id_of
 from webapp.record.runs.selectors import begins_anew, used_hours
-from webapp.record.runs.states import ENDED, INSTALLATION, move, new_attempt, note_made, queue_next_attempt
+from webapp.record.runs.states import (
+    ENDED,
+    INSTALLATION,
+    move,
+    new_attempt,
+    note_made,
+    queue_next_attempt,
+    record_run,
+)
 from webapp.record.runs.tokens import create_job_token
 
 log = logging.getLogger(__name__)
@@ -173,7 +180,9 @@ def _make(request: LaunchRequest, project: Project, user: User | None) -> Run:
     )
     note_made(run, actor=user)
     if request.draft:
-        _record("run.drafted", run, user, revision=str(found), seed=run.seed, budget_hours=run.budget_hours)
+        record_run(
+            "run.drafted", run, user, revision=str(found), seed=run.seed, budget_hours=run.budget_hours
+        )
     else:
         _send_first_attempt(run, user)
     return run
@@ -197,7 +206,7 @@ def _send_first_attempt(run: Run, user: User | None) -> None:
         new_attempt(run, 1, State.QUEUED)
         outbox.submit(run, 1)
     _say("launched", run, 1)
-    _record(
+    record_run(
         "run.launched", run, user, revision=str(run.revision), seed=run.seed, budget_hours=run.budget_hours
     )
 
@@ -248,7 +257,7 @@ def track_run(
         )
         new_attempt(run, 1, State.RUNNING)
         note_made(run, actor=user)
-        _record("run.tracked", run, user)
+        record_run("run.tracked", run, user)
         return run
 
     return run_once(project, idempotency_key, {"tracked": True} | vars(request), make)
@@ -285,7 +294,7 @@ def resume_run(run: Run, *, user: User | None) -> Run:
     with tracing.span("launch", run=run.pk, attempt=str(run.attempt_number)):
         outbox.submit(run, run.attempt_number)
     _say("resumed", run, run.attempt_number)
-    _record("run.resumed", run, user, attempt=run.attempt_number)
+    record_run("run.resumed", run, user, attempt=run.attempt_number)
     return run
 
 
@@ -350,10 +359,6 @@ def _say(done: str, run: Run, attempt: int) -> None:
     """Where a click's lines in the log begin."""
     with bound(run=run.pk, attempt=attempt):
         log.info("run %s is %s", run.pk, done)
-
-
-def _record(verb: str, run: Run, user: User | None, **detail: Any) -> None:
-    record(verb, actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **detail)
 
 
 def revision_of(project: Project, slug: str, number: int | None) -> Revision:

@@ -23,7 +23,6 @@ from webapp.base.claims import CLAIM, is_free, wait_after
 from webapp.base.compiled import rows_of
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.audit.services import record
 from webapp.identity.secrets.services import redact
 from webapp.record.runs import outbox, places
 from webapp.record.runs.admission.acting import admit
@@ -42,6 +41,7 @@ from webapp.record.runs.states import (
     move,
     move_many,
     queue_next_attempts,
+    record_run,
     take_over,
 )
 from worker import names
@@ -162,10 +162,10 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
         Dispatch.objects.filter(run=run, attempt=attempt, done_at=None).update(
             done_at=timezone.now(), error="not sent: the run was cancelled"
         )
-        _record_stop(run, user)
+        record_run("run.stopped", run, user)
     elif move(run, State.STOPPING, attempt=attempt, reason=outbox.while_waiting(by), **who):
         outbox.stop(run, attempt)
-        _record_stop(run, user)
+        record_run("run.stopped", run, user)
     else:
         run.refresh_from_db()
         if run.state == State.DRAFT:
@@ -175,10 +175,6 @@ def cancel_run(run: Run, *, user: User | None, reason: str = "") -> Run:
         if run.state not in (State.STOPPING, State.CANCELLED):
             raise Conflict("This run changed its state meanwhile; try again.")
     return run
-
-
-def _record_stop(run: Run, user: User | None) -> None:
-    record("run.stopped", actor=user, project=run.project, kind="run", key=run.pk, name=run.name)
 
 
 # --- what the trainer reports ---------------------------------------------------------------------------------
@@ -310,8 +306,7 @@ def extend_run(run: Run, budget_hours: float, *, user: User | None) -> Run:
         )
     if run.state in ACTIVE:
         _tell_driver(run)
-    figures: dict[str, Any] = {"budget_hours": budget_hours, "before": before}
-    record("run.extended", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **figures)
+    record_run("run.extended", run, user, budget_hours=budget_hours, before=before)
     return run
 
 

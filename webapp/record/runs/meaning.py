@@ -20,10 +20,9 @@ from webapp.base import task_queue
 from webapp.base.compiled import rows_of
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import User
-from webapp.identity.audit.services import record
 from webapp.record.runs.models import Point, Run, Series
 from webapp.record.runs.selectors import PASS_RATE, stored_name
-from webapp.record.runs.states import bump
+from webapp.record.runs.states import bump, record_run
 from worker import names
 
 MOST_PROMPTS, MOST_DEVICES = 10**9, 10**6
@@ -230,9 +229,7 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None, at_once: int
     Run.objects.filter(pk=run.pk).update(**fields)
     run.refresh_from_db()
     task_queue.send(names.REFIT, run.pk)
-    record(
-        "run.meaning_stated", actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **said
-    )
+    record_run("run.meaning_stated", run, user, **said)
     return run
 
 

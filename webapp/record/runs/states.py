@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from webapp.base.compiled import rows_of
 from webapp.identity.accounts.models import User
+from webapp.identity.audit.services import record
 from webapp.record.runs.models import Attempt, Run, State, Transition, submission_id_of
 
 # What every page, list and answer calls a run that has not ended.
@@ -243,6 +244,11 @@ def note_made(run: Run, *, actor: User | None) -> None:
     Transition.objects.create(
         run=run, attempt=run.attempt_number, to_state=run.state, at=timezone.now(), actor=actor, part=part
     )
+
+
+def record_run(verb: str, run: Run, user: User | None, **detail: Any) -> None:
+    """Note in the audit log what was done to a run; without a user the installation did it."""
+    record(verb, actor=user, project=run.project, kind="run", key=run.pk, name=run.name, **detail)
 
 
 def new_attempt(run: Run, number: int, state: State) -> Attempt:

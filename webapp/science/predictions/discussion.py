@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from webapp.base.errors import Conflict, Forbidden, InvalidInput
+from webapp.base.errors import Conflict, Forbidden, InvalidInput, refuse
 from webapp.identity.accounts.models import User, notify
 from webapp.identity.accounts.permissions import Permission, may
 from webapp.identity.audit.services import record
@@ -46,21 +46,30 @@ def locked(prediction: Prediction) -> Prediction:
 
 def refuse_closed(prediction: Prediction, verb: str, field: str | None = None) -> None:
     """Raises Conflict where it was withdrawn, replaced or scored, or where a run has passed its target."""
-    said = f"{field}: " if field else ""
-    if prediction.withdrawn_at is not None:
-        raise Conflict(f"{said}this prediction was withdrawn; it cannot be {verb}.", field=field)
-    if Prediction.objects.filter(replaces=prediction).exists():
-        raise Conflict(f"{said}this prediction was replaced; it cannot be {verb}.", field=field)
-    if Outcome.objects.filter(prediction=prediction).exists():
-        raise Conflict(f"{said}this prediction was scored; it cannot be {verb}.", field=field)
-    if newly_passed(prediction):
-        raise Conflict(f"{said}a run has passed its target; the claim cannot be {verb}.", field=field)
+    at = f"{field}: " if field else ""
+    ends = (
+        (prediction.withdrawn_at is not None, "this prediction was withdrawn; it"),
+        (Prediction.objects.filter(replaces=prediction).exists(), "this prediction was replaced; it"),
+        (Outcome.objects.filter(prediction=prediction).exists(), "this prediction was scored; it"),
+        (newly_passed(prediction), "a run has passed its target; the claim"),
+    )
+    for has_come, said in ends:
+        if has_come:
+            raise Conflict(f"{at}{said} cannot be {verb}.", field=field)
 
 
 def newly_passed(prediction: Prediction) -> list[str]:
     """The runs of its recipe that passed the target after the claim was made."""
     seen = set(prediction.frozen["seen"])
     return [pk for pk in passed_already(prediction.run, prediction.x, prediction.target) if pk not in seen]
+
+
+def record_prediction(verb: str, prediction: Prediction, user: User | None, **detail: Any) -> None:
+    """Note in the audit log what somebody did to a prediction."""
+    record(
+        verb, actor=user, project=prediction.project, kind="prediction", key=prediction.pk, name=prediction.run.name,
+        **detail,
+    )  # fmt: skip
 
 
 def address(prediction: Prediction) -> str:
@@ -92,7 +101,12 @@ def comment(
     told. Text is plain: pages escape it. Raises InvalidInput (text, parent, anchor).
     """
     text = text_from("text", text, most=MAX_TEXT)
-    _check_parent(prediction, parent)
+    if parent is not None:
+        is_elsewhere = parent.prediction_id != prediction.pk
+        refuse(
+            (is_elsewhere, "parent", "parent: that comment is about another prediction."),
+            (parent.parent_id is not None, "parent", "parent: answer the first comment of the thread."),
+        )
     x, y = _anchor(anchor)
     if parent is not None and x is not None:
         raise InvalidInput("anchor", "anchor: an answer stands where its thread does.")
@@ -109,7 +123,7 @@ def comment(
     for pk, person in people.items():
         if pk != user.pk and pk not in told:
             _notify(made, person, "prediction_comment", f"{user} commented: {made.text}")
-    _record("prediction.commented", made, user)
+    record_prediction("prediction.commented", prediction, user, comment=made.pk)
     return made
 
 
@@ -132,7 +146,7 @@ def edit_comment(comment: Comment, *, user: User, text: str) -> Comment:
     comment.text, comment.edited_at = text, now
     comment.save(update_fields=["text", "edited_at", "earlier"])
     _mention(comment, user, before=set(comment.mentions.values_list("pk", flat=True)))
-    _record("prediction.comment_edited", comment, user)
+    record_prediction("prediction.comment_edited", comment.prediction, user, comment=comment.pk)
     return comment
 
 
@@ -147,7 +161,8 @@ def resolve_comment(comment: Comment, *, user: User, resolved: bool) -> Comment:
     comment.resolved_at = timezone.now() if resolved else None
     comment.resolved_by = user if resolved else None
     comment.save(update_fields=["resolved_at", "resolved_by"])
-    _record("prediction.comment_resolved" if resolved else "prediction.comment_reopened", comment, user)
+    verb = "prediction.comment_resolved" if resolved else "prediction.comment_reopened"
+    record_prediction(verb, comment.prediction, user, comment=comment.pk)
     return comment
 
 
@@ -178,23 +193,6 @@ def _mention(comment: Comment, user: User, before: set[int]) -> set[int]:
 
 def _notify(comment: Comment, person: User, kind: str, text: str) -> None:
     tell(person, comment.prediction, kind, text, at=f"#comment-{comment.pk}")
-
-
-def _record(verb: str, comment: Comment, user: User) -> None:
-    prediction = comment.prediction
-    record(
-        verb, actor=user, project=prediction.project, kind="prediction", key=prediction.pk, name=prediction.run.name,
-        comment=comment.pk,
-    )  # fmt: skip
-
-
-def _check_parent(prediction: Prediction, parent: Comment | None) -> None:
-    if parent is None:
-        return
-    if parent.prediction_id != prediction.pk:
-        raise InvalidInput("parent", "parent: that comment is about another prediction.")
-    if parent.parent_id is not None:
-        raise InvalidInput("parent", "parent: answer the first comment of the thread.")
 
 
 def _anchor(anchor: Any) -> tuple[float | None, float | None]:
@@ -238,10 +236,7 @@ def _ask(prediction: Prediction, user: User, person: User) -> ReviewRequest:
     if new:
         text = f"{user} asks you to review a prediction about {prediction.run.name}."
         tell(person, prediction, "review_asked", text)
-        record(
-            "prediction.review_asked", actor=user, project=prediction.project, kind="prediction", key=prediction.pk,
-            name=prediction.run.name, reviewer=person.get_username(),
-        )  # fmt: skip
+        record_prediction("prediction.review_asked", prediction, user, reviewer=person.get_username())
     return request
 
 
@@ -266,8 +261,5 @@ def review(prediction: Prediction, *, user: User, verdict: str, reason: str = ""
     made = Review.objects.create(prediction=prediction, reviewer=user, verdict=verdict, reason=reason)
     text = f"{user} {VERDICTS[Review.Verdict(verdict)]} your prediction about {prediction.run.name}."
     tell(prediction.author, prediction, "prediction_reviewed", text)
-    record(
-        "prediction.reviewed", actor=user, project=prediction.project, kind="prediction", key=prediction.pk,
-        name=prediction.run.name, verdict=verdict,
-    )  # fmt: skip
+    record_prediction("prediction.reviewed", prediction, user, verdict=verdict)
     return made

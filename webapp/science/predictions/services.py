@@ -12,7 +12,6 @@ from webapp.base.claims import body_digest, checked_key
 from webapp.base.errors import Conflict, Forbidden, InvalidInput
 from webapp.identity.accounts.models import User
 from webapp.identity.accounts.permissions import Permission, may
-from webapp.identity.audit.services import record
 from webapp.record.runs.meaning import IN_BACKGROUND
 from webapp.record.runs.models import Run
 from webapp.science.curves import fitting
@@ -35,6 +34,7 @@ from webapp.science.predictions.discussion import (
     comment,
     edit_comment,
     locked,
+    record_prediction,
     refuse_closed,
     resolve_comment,
     review,
@@ -230,10 +230,9 @@ def _tell(made: Prediction) -> None:
     """Into the audit log; and whoever reviewed the claim before learns that there is a new one."""
     replaced: dict[str, Any] = {"replaces": made.replaces_id} if made.replaces else {}
     verb = "prediction.resubmitted" if made.replaces else "prediction.frozen"
-    record(
-        verb, actor=made.author, project=made.project, kind="prediction", key=made.pk, name=made.run.name,
-        run=made.run_id, statement=made.statement, target=made.target, **replaced,
-    )  # fmt: skip
+    record_prediction(
+        verb, made, made.author, run=made.run_id, statement=made.statement, target=made.target, **replaced
+    )
     if made.replaces is None:
         return
     for reviewer in User.objects.filter(reviews__prediction=made.replaces, is_active=True).distinct():
@@ -256,10 +255,7 @@ def withdraw(prediction: Prediction, *, user: User, reason: str) -> Prediction:
     now = timezone.now()
     Prediction.objects.filter(pk=prediction.pk).update(withdrawn_at=now, withdrawn_reason=reason)
     prediction.withdrawn_at, prediction.withdrawn_reason = now, reason
-    record(
-        "prediction.withdrawn", actor=user, project=prediction.project, kind="prediction", key=prediction.pk,
-        name=prediction.run.name, reason=reason[:300],
-    )  # fmt: skip
+    record_prediction("prediction.withdrawn", prediction, user, reason=reason[:300])
     return prediction
 
 

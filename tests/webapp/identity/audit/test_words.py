@@ -13,7 +13,7 @@ from webapp.identity.audit.selectors import WORDS, EventFilter, narrowed, words_
 from webapp.identity.audit.services import record
 
 WEBAPP = Path(__file__).resolve().parents[4] / "webapp"
-TELLERS = {"record", "_record", "record_account", "_told", "tell"}
+TELLERS = {"record", "record_run", "record_prediction", "_record", "record_account", "_told", "tell"}
 VERB = re.compile(r"[a-z_]+\.[a-z_]+")
 
 
