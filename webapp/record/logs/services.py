@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from training.log_copy import file_name
@@ -32,7 +32,7 @@ from webapp.record.logs.chunking import (
 from webapp.record.logs.models import JobLog, LogChunk
 from webapp.record.logs.selectors import FORGOTTEN_AFTER
 from webapp.record.runs.models import Attempt, Run, State
-from webapp.record.runs.states import ACTIVE, ENDED
+from webapp.record.runs.states import ACTIVE, ENDED, bump
 
 COUNTED_AT_ONCE = 1024 * 1024
 log = logging.getLogger(__name__)
@@ -243,7 +243,7 @@ def _close(one: Followed) -> None:
         _add_rest_of_tail(row)
     row.closed_at = timezone.now()
     row.save(update_fields=COUNTS)
-    Run.objects.filter(pk=one.run_id).update(version=F("version") + 1)
+    bump(one.run_id)
     if not may_go_on:
         path = log_path(one.run_id, one.number)
         transaction.on_commit(lambda: _remove(path))

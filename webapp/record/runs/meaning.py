@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from webapp.base import task_queue
@@ -224,9 +224,7 @@ def state_meaning(run: Run, meaning: Meaning, *, user: User | None, at_once: int
     remaking = {"undo": sorted(_made(run)), "after": 0} if has_more_points(run, at_once) else None
     if remaking is None:
         _remake(run, _made(run), meaning, STORED)
-    now = timezone.now()
-    fields = {"meaning": said, "remaking": remaking, "refit_wanted_at": now, "version": F("version") + 1}
-    Run.objects.filter(pk=run.pk).update(**fields)
+    bump(run.pk, meaning=said, remaking=remaking, refit_wanted_at=timezone.now())
     run.refresh_from_db()
     task_queue.send(names.REFIT, run.pk)
     record_run("run.meaning_stated", run, user, **said)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from django.db import connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from webapp.record.runs.ingest import SPARK_POINTS
 from webapp.record.runs.models import Attempt, Run
 from webapp.record.runs.selectors import pass_rates_of
+from webapp.record.runs.states import bump
 from webapp.science.curves.answers import Refit, store_fit
 from webapp.science.curves.fitting import Curve, Question, curve_of
 from webapp.science.curves.models import Fit
@@ -117,7 +118,7 @@ def refit(run_id: str) -> Refit:
     ]
     keep_figure(run, curves[DEFAULT_METRIC])
     if rebuild([run_id]) or created or any(aside):
-        Run.objects.filter(pk=run_id).update(version=F("version") + 1)
+        bump(run_id)
     return Refit(results[DEFAULT_METRIC].fit, created)
 
 

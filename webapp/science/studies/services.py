@@ -197,9 +197,7 @@ def launch_seeds(study: Study, seeds: Sequence[int], *, user: User | None) -> in
         for arm in arms:
             StudyRun.objects.create(study=study, arm=arm, run=_launch(study, arm, seed, user))
     if new_seeds:
-        Study.objects.filter(pk=study.pk).update(
-            seeds=sorted([*study.seeds, *new_seeds]), version=F("version") + 1
-        )
+        _bump(study, seeds=sorted([*study.seeds, *new_seeds]))
         record_change("study.seeds_launched", study, user, seeds=new_seeds)
     return len(arms) * len(new_seeds)
 
@@ -288,8 +286,8 @@ def stop_all(study: Study, *, user: User | None) -> int:
     return stopped
 
 
-def _bump(study: Study) -> None:
-    Study.objects.filter(pk=study.pk).update(version=F("version") + 1)
+def _bump(study: Study, **fields: Any) -> None:
+    Study.objects.filter(pk=study.pk).update(version=F("version") + 1, **fields)
 
 
 def _known(project: Project, key: str | None, digest: str) -> Study | None:
