@@ -131,9 +131,7 @@ def act_on_runs(
     token = cast(ApiRequest, request).auth
     if bulk.NEEDS[body.action] == Permission.LAUNCH:
         check_scope(token, Scope.LAUNCH)
-    row = bulk.act(
-        user=cast(User, token.user),  # a run's own token has not the scope
-        project=token.project,
+    asked = bulk.BulkRequest(
         action=body.action,
         run_ids=body.runs,
         key=idempotency_key or secrets.token_hex(16),
@@ -141,6 +139,8 @@ def act_on_runs(
         priority=PRIORITIES[body.priority] if body.priority else None,
         changes=body.changes.model_dump(exclude_unset=True) if body.changes is not None else None,
     )
+    user = cast(User, token.user)  # a run's own token has not the scope
+    row = bulk.act(asked, user=user, project=token.project)
     return {"sentence": bulk.sentence(row), "outcomes": row.outcomes}
 
 

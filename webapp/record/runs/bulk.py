@@ -71,35 +71,36 @@ def most_for(action: str) -> int:
     return OWN_EVENTS.get(action, MAX_RUNS)
 
 
-def act(
-    *,
-    user: User,
-    project: Project,
-    action: str,
-    run_ids: Sequence[str],
-    key: str,
-    tag: str = "",
-    priority: int | None = None,
-    changes: Mapping[str, Any] | None = None,
-) -> BulkAction:
-    """Do it to each run, once: the same key again is the same action, and nothing more is done. `changes`: what
-    `editing.change_run` takes, of the action change.
+@dataclass(frozen=True)
+class BulkRequest:
+    """What is asked for. `changes`: what `editing.change_run` takes, of the action change."""
+
+    action: str
+    run_ids: Sequence[str]
+    key: str
+    tag: str = ""
+    priority: int | None = None
+    changes: Mapping[str, Any] | None = None
+
+
+def act(asked: BulkRequest, *, user: User, project: Project) -> BulkAction:
+    """Do it to each run, once: the same key again is the same action, and nothing more is done.
 
     Runs that are not of this project are reported as not found. All of it is one transaction. Raises InvalidInput
     (action, runs, tag, priority, key, changes and what they name), and Conflict where the key was used for another
     action.
     Whoever calls it has asked for what the action needs (`NEEDS`).
     """
-    ids = _checked(action, run_ids, key)
-    said: dict[str, Any] = {"tag": clean_tag(tag) if action in NEEDS_TAG else "", "changes": None}
+    action, ids = asked.action, _checked(asked.action, asked.run_ids, asked.key)
+    said: dict[str, Any] = {"tag": clean_tag(asked.tag) if action in NEEDS_TAG else "", "changes": None}
     if action == "change":
-        said["changes"] = _checked_changes(changes, len(ids))
+        said["changes"] = _checked_changes(asked.changes, len(ids))
     if action == "priority":
-        places.check_priority(-1 if priority is None else priority, user=user, project=project)
-        said["changes"] = {"priority": priority}
+        places.check_priority(-1 if asked.priority is None else asked.priority, user=user, project=project)
+        said["changes"] = {"priority": asked.priority}
     try:
         with transaction.atomic():
-            row = BulkAction.objects.create(project=project, user=user, key=key, action=action, **said)
+            row = BulkAction.objects.create(project=project, user=user, key=asked.key, action=action, **said)
             among = Run.with_deleted if action == "restore" else Run.objects
             found = among.select_for_update().filter(project=project, pk__in=ids)
             runs = list(found.defer("config").order_by("pk"))
@@ -111,7 +112,7 @@ def act(
             row.save(update_fields=["outcomes"])
             return row
     except IntegrityError:
-        return _known(project, key, {"action": action, **said})
+        return _known(project, asked.key, {"action": action, **said})
 
 
 def _record(row: BulkAction, runs: Sequence[Run], outcomes: dict[str, Outcome]) -> None:

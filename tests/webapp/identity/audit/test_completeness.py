@@ -125,7 +125,7 @@ class World:
 
     def bulk(self, action, run, tag="", **more):
         asked = {"action": action, "run_ids": [run.pk], "key": action, "tag": tag, **more}
-        bulk.act(user=self.user, project=self.project, **asked)
+        bulk.act(bulk.BulkRequest(**asked), user=self.user, project=self.project)
 
     def launch(self, key=None, **more):
         request = replace(self.request, **more)

@@ -17,7 +17,7 @@ def act(user, project):
 
     def send(action, runs, *, key="key", **more):
         ids = [getattr(run, "pk", run) for run in runs]
-        row = bulk.act(user=user, project=project, action=action, run_ids=ids, key=key, **more)
+        row = bulk.act(bulk.BulkRequest(action, ids, key, **more), user=user, project=project)
         return bulk.sentence(row)
 
     return send
@@ -116,7 +116,7 @@ def test_bad_requests_name_the_field_and_do_nothing(user, project, tracked, chan
     request = {"action": "stop", "run_ids": [tracked.pk], "key": "k"} | change
 
     with pytest.raises(InvalidInput) as caught:
-        bulk.act(user=user, project=project, **request)
+        bulk.act(bulk.BulkRequest(**request), user=user, project=project)
 
     assert caught.value.field == field
     assert not BulkAction.objects.exists()

@@ -85,7 +85,7 @@ def test_an_archived_run_is_listed_among_the_deleted(ended, project):
 def test_many_are_deleted_and_restored(ended, tracked, project, user, launch_one):
     open_run = tracked_run(user=user, project=project, name="open")
     ids = [ended.pk, open_run.pk, launch_one().pk]
-    act = lambda action: bulk.act(user=user, project=project, action=action, run_ids=ids, key=action)
+    act = lambda action: bulk.act(bulk.BulkRequest(action, ids, action), user=user, project=project)
 
     deleted = act("delete")
     assert bulk.sentence(deleted) == "1 deleted, 2 not deleted."
@@ -98,7 +98,7 @@ def test_many_are_changed(tracked, project, user, launch_one):
     second = tracked_run(user=user, project=project, name="second", task="code")
     ids = [tracked.pk, second.pk, launch_one().pk]
     act = lambda key, **changes: bulk.act(
-        user=user, project=project, action="change", run_ids=ids, key=key, changes=changes
+        bulk.BulkRequest("change", ids, key, changes=changes), user=user, project=project
     )
 
     assert bulk.sentence(act("k", task="code", notes="moved")) == "2 changed, 1 not changed."

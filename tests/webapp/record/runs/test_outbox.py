@@ -68,7 +68,7 @@ def test_of_many_that_are_resumed_each_is_told(launch_one, user, project, is_ful
     run = ended(launch_one())
     is_full(True)
 
-    done = bulk.act(user=user, project=project, action="resume", run_ids=[run.pk], key="k")
+    done = bulk.act(bulk.BulkRequest("resume", [run.pk], "k"), user=user, project=project)
 
     (told,) = done.outcomes
     assert told["phrase"] == "not resumed" and "must stay free" in told["words"]

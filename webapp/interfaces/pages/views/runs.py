@@ -175,9 +175,7 @@ def _ask(
 
 
 def _done(request: HttpRequest, action: str, ids: list[str]) -> HttpResponse:
-    row = bulk.act(
-        user=signed_in(request),
-        project=current_project(request),
+    asked = bulk.BulkRequest(
         action=action,
         run_ids=ids,
         key=request.POST.get("key", ""),
@@ -185,6 +183,7 @@ def _done(request: HttpRequest, action: str, ids: list[str]) -> HttpResponse:
         priority=whole_in(request.POST.get("priority", ""), 2),
         changes=many_changes_in(request.POST.dict()) if action == "change" else None,
     )
+    row = bulk.act(asked, user=signed_in(request), project=current_project(request))
     query = QueryDict(request.POST.get("back", "")[:8000], mutable=True)
     query["report"] = str(row.pk)
     return redirect(f"{reverse('runs')}?{query.urlencode()}")
