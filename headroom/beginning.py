@@ -1,6 +1,5 @@
 """Beginning a run: its journal, its attempt, and the connection to the server."""
 
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,8 +15,7 @@ from headroom.journal import Journal, JournalState
 from headroom.run import Run
 from headroom.sender import Sender
 from headroom.server import Server, ServerError
-
-log = logging.getLogger("headroom")
+from headroom.warned import log
 
 MODES = ("online", "offline")
 

@@ -4,7 +4,6 @@ The adapters give their run what is new; `python -m headroom samples FOLDER --ru
 """
 
 import argparse
-import logging
 import tempfile
 from itertools import islice
 from pathlib import Path
@@ -17,8 +16,7 @@ from headroom.samples import KINDS, write_lines
 from headroom.server import Server, ServerError
 from headroom.tables import SUFFIXES, by_step, kind_of, place_of, read
 from headroom.values import MAX_STEP
-
-log = logging.getLogger("headroom")
+from headroom.warned import log
 
 MOST_ROWS = 4096  # of a file: a server keeps no more of a step
 

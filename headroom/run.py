@@ -1,6 +1,5 @@
 """A run as its trainer sees it: `init`, then `log` as often as it likes, then `finish`."""
 
-import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -29,9 +28,7 @@ from headroom.values import (
     shown,
     to_number,
 )
-from headroom.warned import Warnings
-
-log = logging.getLogger("headroom")
+from headroom.warned import Warnings, log
 
 UNKNOWN = dict.fromkeys(COMPUTE_KEYS)
 NOTHING_USED = dict.fromkeys(COMPUTE_KEYS, 0)

@@ -1,7 +1,6 @@
 """Sends the journal to the server from a daemon thread; an absent or failing server only delays it."""
 
 import json
-import logging
 import math
 import threading
 import time
@@ -15,9 +14,7 @@ from headroom.backoff import Backoff
 from headroom.journal import Journal, JournalState, Refused, parse_line, unsealed
 from headroom.server import CONFLICT, Server, ServerError
 from headroom.values import sound_records
-from headroom.warned import Warnings
-
-log = logging.getLogger("headroom")
+from headroom.warned import Warnings, log
 
 GATHER_SECONDS = 0.2  # how long a new record waits for company, where the server does not ask for more
 MAX_GATHER_SECONDS = 30.0  # whatever it asks for

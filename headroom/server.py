@@ -1,6 +1,5 @@
 """The few calls that the client makes to a Headroom server, and what their failures mean for the caller."""
 
-import logging
 import math
 import ssl
 from collections.abc import Mapping
@@ -13,8 +12,7 @@ import httpx
 
 from headroom.configuration import plain
 from headroom.version import USER_AGENT
-
-log = logging.getLogger("headroom")
+from headroom.warned import log
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0

@@ -7,7 +7,6 @@
 A probe that fails is left out and stops no other; where there is no GPU nothing is said of any.
 """
 
-import logging
 import os
 import socket
 import threading
@@ -20,8 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from headroom.adapters.naming import SYSTEM
-
-log = logging.getLogger("headroom")
+from headroom.warned import log
 
 EVERY_SECONDS = 15.0
 OFF = ("0", "off", "false", "no")

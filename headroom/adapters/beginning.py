@@ -3,7 +3,6 @@
 Device-hours of a trainer that does not count them: devices x the time of its steps.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 from headroom.beginning import init
 from headroom.run import Run
 from headroom.server import ServerError
+from headroom.warned import log
 
-log = logging.getLogger("headroom")
 JOURNAL = "headroom.jsonl"
 
 

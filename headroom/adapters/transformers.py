@@ -5,7 +5,6 @@
 Needs transformers; nothing else of Headroom does.
 """
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from headroom.adapters.naming import USUAL_PASS_RATE, of_transformers
 from headroom.dumps import Dumps
 from headroom.run import Run
 from headroom.values import is_number
-
-log = logging.getLogger("headroom")
+from headroom.warned import log
 
 
 class HeadroomCallback(TrainerCallback):
