@@ -10,7 +10,7 @@ from typing import Any
 
 from headroom import about, system
 from headroom.about import About
-from headroom.configuration import described, plain
+from headroom.configuration import described, file_name, plain
 from headroom.journal import Journal, JournalState
 from headroom.run import Run
 from headroom.sender import Sender
@@ -160,5 +160,4 @@ def _default_journal(run: str | None, name: str | None) -> Path:
     if run:
         return Path("headroom-runs") / f"{run}.jsonl"
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
-    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name or "run")
-    return Path("headroom-runs") / f"{safe}-{stamp}.jsonl"
+    return Path("headroom-runs") / f"{file_name(name or 'run')}-{stamp}.jsonl"

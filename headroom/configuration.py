@@ -42,6 +42,16 @@ def text(value: str) -> str:
     return value.replace("\0", "").encode("utf-8", "replace").decode()
 
 
+def file_name(name: str) -> str:
+    """As a part of a path: letters, digits and - _ . alone."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+
+
+def in_a_line(name: str, most: int) -> str:
+    """As a server takes a name: printable, of so many characters."""
+    return "".join(letter if letter.isprintable() else " " for letter in name).strip()[:most]
+
+
 def write_json(value: Any, path: Path) -> None:
     """In place of what was there, or not at all. Raises OSError."""
     partial = path.with_name(f"{path.name}.partial")
@@ -138,8 +148,7 @@ def described(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if kept is not None:
             found[name] = kept
     for name in LONGEST.keys() & found.keys():
-        shown = "".join(letter if letter.isprintable() else " " for letter in str(found[name]))
-        found[name] = shown.strip()[: LONGEST[name]]
+        found[name] = in_a_line(str(found[name]), LONGEST[name])
     if not isinstance(found.get("config", {}), dict):
         found["config"] = {"config": found["config"]}
     if not 0 <= _whole(found.get("seed", 0)) <= MAX_SEED:

@@ -80,7 +80,7 @@ class Journal:
     """An append-only file of records, possibly of several attempts of one run. Safe to use from several threads.
 
     >>> journal = Journal(Path("metrics.jsonl"))
-    >>> journal.append({"attempt": 1, "seq": journal.next_seq(1), "step": 0, "metrics": {}})
+    >>> journal.append(1, {"step": 0, "metrics": {}})
 
     Raises JournalBusy or OSError when it cannot be opened; `append` raises OSError only.
     """
@@ -138,10 +138,6 @@ class Journal:
     def _note_step(self, record: dict[str, Any]) -> None:
         if is_of_training(record):
             self.last_step = record.get("step", self.last_step)
-
-    def next_seq(self, attempt: int) -> int:
-        """The first sequence number of `attempt` that the journal does not hold yet."""
-        return self._next_seq.get(attempt, 0)
 
     def last_attempt(self) -> int | None:
         """The highest attempt that the journal holds records of; None for an empty journal."""

@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from headroom.adapters.naming import SYSTEM
+from headroom.configuration import file_name
 from headroom.warned import log
 
 EVERY_SECONDS = 15.0
@@ -212,6 +213,4 @@ def _module(name: str) -> Any:
 
 def _plain(name: str) -> str:
     """As a part of a metric's name."""
-    return (
-        "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:60] or "unnamed"
-    )
+    return file_name(name)[:60] or "unnamed"

@@ -57,10 +57,6 @@ class Followed:
             return True
         return (_digest(first), _digest(last)) == (self.mark.first, self.mark.last)
 
-    def rewind(self) -> None:
-        """Begin with the first line again."""
-        self.mark = Mark()
-
     def new_lines(self) -> Iterator[bytes]:
         """Whole lines behind the mark; one that has no end yet is left for later."""
         try:
@@ -208,7 +204,7 @@ class Tail:
             self.run.finish("failed", ANEW)
         self.run = None
         self._place = Place()
-        self._file.rewind()
+        self._file.mark = Mark()
 
     def _begin(self, line: Line) -> None:
         if self._place.attempt:

@@ -77,11 +77,11 @@ class Plotly(Media):
 
 
 class Video(Media):
-    pass
+    """Of a file alone."""
 
 
 class Audio(Media):
-    pass
+    """Of a file alone."""
 
 
 class Object3D(Media):
@@ -99,7 +99,7 @@ class Object3D(Media):
 
 
 class Molecule(Object3D):
-    pass
+    """As an Object3D."""
 
 
 class Histogram(Media):

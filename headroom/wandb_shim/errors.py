@@ -2,24 +2,24 @@
 
 
 class Error(RuntimeError):
-    pass
+    """What any of these is."""
 
 
 class CommError(Error):
-    pass
+    """The server is away, or refuses."""
 
 
 class AuthenticationError(CommError):
-    pass
+    """It does not know the token."""
 
 
 class UsageError(Error):
-    pass
+    """Arguments that cannot be used."""
 
 
 class UnsupportedError(UsageError):
-    pass
+    """What is not done here."""
 
 
 class ConfigError(Error):
-    pass
+    """A configuration that cannot be read."""

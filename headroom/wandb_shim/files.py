@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Self
 
+from headroom.configuration import file_name
 from headroom.wandb_shim.accepted import Accepting, warn_once
 from headroom.wandb_shim.data_types import Media, Table
 
@@ -239,7 +240,7 @@ class Files(Accepting):
         if isinstance(media, Table) and any(isinstance(cell, Media) for row in media.data for cell in row):
             warn_once("media in tables", f"pictures and the like in the table {name!r} are not kept")
         with tempfile.TemporaryDirectory(prefix="headroom-media-") as folder:
-            stem = Path(folder) / safe(name)
+            stem = Path(folder) / file_name(name)
             try:
                 written = media.write(stem)
             except Exception as error:  # of a library that makes it
@@ -350,7 +351,3 @@ def logged(path: Any) -> Artifact:
     if found is None:
         warn_once("use_artifact", f"the artifact {name} is not of this process: it has no files here")
     return found or Artifact(name)
-
-
-def safe(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)

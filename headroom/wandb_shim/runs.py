@@ -16,20 +16,20 @@ from headroom import about
 from headroom.adapters.beginning import begin
 from headroom.adapters.naming import TOTAL_TOKENS, of_tracker, verl_devices
 from headroom.adapters.verl import Meter, evaluation
+from headroom.configuration import LONGEST, file_name, in_a_line
 from headroom.journal import Journal
 from headroom.values import is_number, to_number
 from headroom.wandb_shim.accepted import warn_once
 from headroom.wandb_shim.data_types import Media, as_media, numbers_in
 from headroom.wandb_shim.entries import Config, Settings, Summary
-from headroom.wandb_shim.files import NO_REGISTRY, Files, Nothing, safe
+from headroom.wandb_shim.files import NO_REGISTRY, Files, Nothing
 from headroom.wandb_shim.util import generate_id
 from headroom.warned import log
 
 COMPUTE = (
     "compute/"  # `compute/device_hours`, `compute/flops`, `compute/tokens` of a log are the run's compute
 )
-MAX_NAME = 120  # the server's limits
-MAX_TAG = 40
+MAX_TAG = 40  # the server's limit
 OURS = "wandb"  # the entry of the configuration with what Headroom has no field for
 EXTREMES = {"min": min, "max": max}
 UNKEPT = {
@@ -89,7 +89,7 @@ class Run(Files, unkept=UNKEPT, answers={"display": False, "to_html": ""}):
     @name.setter
     def name(self, name: str) -> None:
         self._name = str(name)
-        self._inner.describe(name=shown_name(self._name))
+        self._inner.describe(name=in_a_line(self._name, LONGEST["name"]))
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -293,11 +293,6 @@ def server_url() -> str:
     return os.environ.get("HEADROOM_URL", "").rstrip("/").removesuffix("/api/v1")
 
 
-def shown_name(name: str) -> str:
-    """As the server takes it."""
-    return "".join(c if c.isprintable() else " " for c in name).strip()[:MAX_NAME]
-
-
 def shown_tag(tag: str) -> str:
     """One word of the letters that the server takes; empty where nothing is left of it."""
     return re.sub(r"[^a-z0-9._:/-]+", "-", tag.strip().lower()).lstrip("-._:/")[:MAX_TAG].rstrip("-")
@@ -335,7 +330,9 @@ def begun(
     known = said.run_id or (_left_off(root) if said.resume in BY_FOLDER else None)
     said.run_id = str(known or generate_id())
     is_disabled = said.mode == "disabled"
-    earlier = Earlier(root) if is_disabled else _earlier(root / f"{safe(said.run_id)}.jsonl", said.resume)
+    earlier = (
+        Earlier(root) if is_disabled else _earlier(root / f"{file_name(said.run_id)}.jsonl", said.resume)
+    )
     said.run_name = str(said.run_name or earlier.name or known or said.project or "run")
     kept = earlier.config.get(OURS, {}) | _kept(said, others)
     config = {**earlier.config, **entries, OURS: kept}
@@ -351,7 +348,7 @@ def begun(
 
 def _settings(said: Settings, earlier: Earlier, config: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": shown_name(said.run_name),
+        "name": in_a_line(said.run_name, LONGEST["name"]),
         "task": said.project,
         "config": config,
         "mode": "offline" if said.mode == "offline" else None,
@@ -392,5 +389,5 @@ def _left_off(root: Path) -> str | None:
         run_id = str(json.loads((root / NOTE).read_text())["run_id"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    outcome = about.load(root / f"{safe(run_id)}.jsonl").outcome or {}
+    outcome = about.load(root / f"{file_name(run_id)}.jsonl").outcome or {}
     return None if outcome.get("state") == "succeeded" else run_id
