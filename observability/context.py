@@ -53,17 +53,12 @@ def request_id() -> str:
 
 def accepted_request_id(text: str | None) -> str:
     """A caller's own id where it can be one (8 to 64 of A-Z a-z 0-9 . _ -, not led by a sign), else a new one."""
-    return text if is_request_id(text) else new_request_id()  # type: ignore[return-value]
+    return text if is_request_id(text) else uuid.uuid4().hex  # type: ignore[return-value]
 
 
 def is_request_id(text: str | None) -> bool:
     """Whether this may go into log lines and headers."""
     return text is not None and _REQUEST_ID.fullmatch(text) is not None
-
-
-def new_request_id() -> str:
-    """32 hexadecimal digits."""
-    return uuid.uuid4().hex
 
 
 def driver_ids(variables: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -17,7 +17,6 @@ from observability import context, tracing
 from observability.redaction import redacted
 
 VARIABLE = "HEADROOM_LOG_FORMAT"
-FORMATS = ("text", "json")
 MAX_DRIVER_BYTES = 32 * 1024 * 1024  # of one attempt's file of lines
 
 
@@ -90,11 +89,11 @@ def say(text: str, *, part: str) -> None:
 
 
 class LinesFile(logging.FileHandler):
-    """JSON lines in a file. A file that cannot be written costs its lines, and nothing else."""
+    """A driver's JSON lines in a file. A file that cannot be written costs its lines, and nothing else."""
 
-    def __init__(self, path: Path, part: str, most_bytes: int = MAX_DRIVER_BYTES) -> None:
+    def __init__(self, path: Path, most_bytes: int = MAX_DRIVER_BYTES) -> None:
         super().__init__(path, encoding="utf-8", delay=True)
-        self.setFormatter(JsonFormatter(part))
+        self.setFormatter(JsonFormatter("driver"))
         self._most_bytes = most_bytes
 
     def _open(self) -> Any:
@@ -118,7 +117,7 @@ def driver_lines(run_dir: Path) -> LinesFile | None:
     if not is_json():
         return None
     attempt = context.ids().get("attempt", "")
-    handler = LinesFile(run_dir / f"attempt-{attempt if attempt.isdecimal() else 1}.jsonl", "driver")
+    handler = LinesFile(run_dir / f"attempt-{attempt if attempt.isdecimal() else 1}.jsonl")
     logging.getLogger().addHandler(handler)
     return handler
 

@@ -8,7 +8,7 @@ OpenTelemetry is not imported.
 import functools
 import logging
 import os
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -34,14 +34,8 @@ class Span:
     def failed(self, kind: str) -> None:
         """It did not go well; `kind` is a word, never a message, which may hold anything."""
 
-    def __enter__(self) -> "Span":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-_NO_SPAN = Span()
+_NO_SPAN = nullcontext(Span())
 
 
 def span(

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 LEFTOVER_SECONDS = 20.0  # the children of a killed supervisor end by themselves within this time
 
 
@@ -25,7 +27,7 @@ def lock_home(home: Path, say: Callable[[str], None], *, patience: float = LEFTO
     told = False
     while not _try_lock(lock):
         owner = os.pread(lock, 200, 0).decode().strip()
-        if _process_exists(owner) or time.monotonic() > deadline:
+        if (owner.isdigit() and psutil.pid_exists(int(owner))) or time.monotonic() > deadline:
             os.close(lock)
             raise AlreadyRunning(f"Headroom is already running on {home} (process {owner or 'unknown'})")
         if not told:
@@ -42,14 +44,4 @@ def _try_lock(lock: int) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    return True
-
-
-def _process_exists(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
     return True

@@ -89,8 +89,7 @@ class Part:
         self._forget()
 
     def _forget(self) -> None:
-        if self.process is not None and self.process.stdin is not None:
-            self.process.stdin.close()
+        self.ask_to_stop()
         self.process = None
 
     def log_tail(self, max_bytes: int = 2000) -> str:

@@ -110,9 +110,7 @@ def token_path() -> Path:
 
 def ray_environment() -> dict[str, str]:
     """Variables for the head node; its jobs inherit them, and a driver finds the token by them."""
-    return {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN_PATH": str(token_path()),
+    return ray_variables() | {
         "RAY_JOB_STOP_WAIT_TIME_S": str(JOB_STOP_SECONDS),
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",  # nobody to hand the node's work to
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -160,13 +158,7 @@ def ray_command(folder: Path, ports: RayPorts) -> list[str]:
 def ray_answers(address: str) -> bool:
     """Whether the Jobs API answers and would take a job."""
     headers = {"Authorization": f"Bearer {token_path().read_text().strip()}"}
-    try:
-        response = httpx.get(
-            f"{address}/api/jobs/", headers=headers, timeout=5, trust_env=False, verify=trusted()
-        )
-    except httpx.HTTPError:
-        return False
-    return response.status_code == 200
+    return _status(f"{address}/api/jobs/", headers) == 200
 
 
 def postgres_part(home: Path, log_folder: Path) -> tuple[Part, Path]:
@@ -219,24 +211,12 @@ class RayPart(Part):
 
 def web_command(host: str, port: int, processes: int = PROCESSES) -> list[str]:
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    options = ["--config", "python:observability.gunicorn_conf"]
-    options += [
-        "--bind",
-        bind,
-        "--worker-class",
-        "stack.web_worker.Worker",
-        "--workers",
-        str(processes),
-        "--threads",
-        "4",
-    ]
-    options += ["--timeout", "60", "--graceful-timeout", "3", "--preload"]
-    options += [
-        "--keep-alive",
-        "75",
-    ]  # longer than clients keep one: else both end it, and a request is lost
-    options += ["--no-control-socket"]
-    return [str(BIN / "gunicorn"), "webapp.wsgi", *options]
+    return [
+        str(BIN / "gunicorn"), "webapp.wsgi", "--config", "python:observability.gunicorn_conf", "--bind", bind,
+        "--worker-class", "stack.web_worker.Worker", "--workers", str(processes), "--threads", "4",
+        "--timeout", "60", "--graceful-timeout", "3", "--preload", "--no-control-socket",
+        "--keep-alive", "75",  # longer than clients keep one: else both end it, and a request is lost
+    ]  # fmt: skip
 
 
 def worker_command(processes: int = PROCESSES) -> list[str]:
@@ -309,11 +289,16 @@ def _own_addresses() -> list[str]:
 
 def _answers(url: str) -> bool:
     """Whether the web server works there; it says 503 until the database is there, too."""
+    status = _status(url)
+    return 0 < status < 500 or status == 503
+
+
+def _status(url: str, headers: dict[str, str] | None = None) -> int:
+    """What a server here answers; 0 where none does."""
     try:
-        status = httpx.get(url, timeout=5, trust_env=False, verify=trusted()).status_code
+        return httpx.get(url, headers=headers, timeout=5, trust_env=False, verify=trusted()).status_code
     except httpx.HTTPError:
-        return False
-    return status < 500 or status == 503
+        return 0
 
 
 def ray_variables() -> dict[str, str]:

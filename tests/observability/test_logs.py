@@ -84,8 +84,8 @@ def test_the_supervisor_speaks_in_the_same_form(monkeypatch, capsys):
 
 
 def test_a_file_of_lines_that_cannot_be_written_costs_nothing_but_its_lines(tmp_path, capsys):
-    gone = logs.LinesFile(tmp_path / "no" / "folder" / "lines.jsonl", "driver")
-    small = logs.LinesFile(tmp_path / "lines.jsonl", "driver", most_bytes=1)
+    gone = logs.LinesFile(tmp_path / "no" / "folder" / "lines.jsonl")
+    small = logs.LinesFile(tmp_path / "lines.jsonl", most_bytes=1)
     for handler in (gone, small):
         for _ in range(3):
             handler.handle(line())
