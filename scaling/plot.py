@@ -23,17 +23,17 @@ Figure = Any
 
 
 class PlotError(ValueError):
-    """A picture that cannot be drawn; the text is one line."""
+    """A picture that cannot be drawn; the text is one line and names the file."""
 
 
 def check(path: Path) -> None:
     """Raises PlotError where the picture's kind is unknown or what it needs is not installed."""
     if path.suffix not in (".html", ".png"):
-        raise PlotError("a picture is .html or .png")
+        raise PlotError(f"{path}: a picture is .html or .png")
     if importlib.util.find_spec("plotly") is None:
-        raise PlotError("pictures need plotly, which is not installed")
+        raise PlotError(f"{path}: pictures need plotly, which is not installed")
     if path.suffix == ".png" and importlib.util.find_spec("kaleido") is None:
-        raise PlotError(".png needs kaleido, which is not installed; .html works without")
+        raise PlotError(f"{path}: .png needs kaleido, which is not installed; .html works without")
 
 
 def write(figure: Figure, path: Path) -> None:
@@ -43,26 +43,22 @@ def write(figure: Figure, path: Path) -> None:
         if path.suffix == ".html":
             path.write_text(figure.to_html(include_plotlyjs=True), encoding="utf-8")
         else:
-            path.write_bytes(_png(figure))
+            path.write_bytes(_png(figure, path))
     except OSError as error:
-        raise PlotError(error.strerror or "cannot be written") from None
+        raise PlotError(f"{path}: {error.strerror or 'cannot be written'}") from None
 
 
-def _png(figure: Figure) -> bytes:
+def _png(figure: Figure, path: Path) -> bytes:
     try:
         return figure.to_image(format="png", width=1000, height=600, scale=2)
     except Exception as error:  # kaleido starts a browser, which fails in many ways
         reason = str(error).strip().split("\n")[0]
-        raise PlotError(f"kaleido could not draw it ({reason}); .html works without") from None
-
-
-def fit_figure(fitted: Fit, name: str) -> Figure:
-    """Points, curve with its band, and the ceiling with its interval, where it is identified."""
-    return compare_figure({name: fitted})
+        raise PlotError(f"{path}: kaleido could not draw it ({reason}); .html works without") from None
 
 
 def compare_figure(fits: Mapping[str, Fit]) -> Figure:
-    """The same for several runs in one picture. The bands are those of the mean curve, at the level of each fit."""
+    """Of one run or several: points, curve with its band, and the ceiling with its interval, where it is identified.
+    The bands are those of the mean curve, at the level of each fit."""
     figure = _empty("compute")
     end = _AHEAD * max((fitted.window[1] for fitted in fits.values()), default=1.0)
     for k, (name, fitted) in enumerate(fits.items()):

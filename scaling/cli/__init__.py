@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from scaling.cli import axis, calibrate, compare, fit, forecast, plan, simulate
 from scaling.cli.options import CommandError, Parser
+from scaling.plot import PlotError
 
 _COMMANDS = (fit, compare, forecast, calibrate, axis, plan, simulate)
 
@@ -19,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         args.run(args)
-    except CommandError as error:
+    except (CommandError, PlotError) as error:
         print(f"python -m scaling: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader, such as head, has gone: nothing more is printed, at the end neither

@@ -4,13 +4,14 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from scaling.cli import options
+from scaling import plot
 from scaling.cli.options import (
     add_fitting,
     add_output,
     fit_file,
     level_text,
     positive,
+    refuse_twice,
     run_payload,
     runs_text,
     show,
@@ -37,11 +38,13 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    options.check(args.plot)
-    options.refuse_twice(args.a, args.b)
+    if args.plot is not None:
+        plot.check(args.plot)
+    refuse_twice(args.a, args.b)
     a, b = fit_file(args.a, args), fit_file(args.b, args)
     payload = describe({args.a: a, args.b: b}, args.at)
-    options.draw(args.plot, lambda plot: plot.compare_figure({args.a: a, args.b: b}))
+    if args.plot is not None:
+        plot.write(plot.compare_figure({args.a: a, args.b: b}), args.plot)
     show(payload, render, args.json)
 
 

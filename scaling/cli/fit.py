@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from scaling.cli import options
+from scaling import plot
 from scaling.cli.options import (
     add_fitting,
     add_output,
@@ -39,9 +39,11 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    options.check(args.plot)
+    if args.plot is not None:
+        plot.check(args.plot)
     fitted = fit_file(args.file, args)
-    options.draw(args.plot, lambda plot: plot.fit_figure(fitted, args.file))
+    if args.plot is not None:
+        plot.write(plot.compare_figure({args.file: fitted}), args.plot)
     show(describe(fitted, args.predict), render, args.json)
 
 

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import asdict
 
-from scaling.cli import options
+from scaling import plot
 from scaling.cli.fit import averaged
 from scaling.cli.options import add_fitting, add_output, fit_options, fraction, level_text, of_file, show
 from scaling.fitting import fit
@@ -35,7 +35,8 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    options.check(args.plot)
+    if args.plot is not None:
+        plot.check(args.plot)
 
     def work(table: Table) -> tuple[Table, Fit, tuple[Cutoff, ...]]:
         fractions, fitting = tuple(args.fraction or FRACTIONS), fit_options(args, table)
@@ -43,9 +44,8 @@ def run(args: argparse.Namespace) -> None:
         return table, whole, rolling(table.compute, table.reward, fractions, **fitting)
 
     table, whole, rows = of_file(args.file, args, work)
-    options.draw(
-        args.plot, lambda plot: plot.forecast_figure(table.compute, table.reward, rows, title=args.file)
-    )
+    if args.plot is not None:
+        plot.write(plot.forecast_figure(table.compute, table.reward, rows, title=args.file), args.plot)
     show(describe(args, whole, rows), render, args.json)
 
 

@@ -1,8 +1,6 @@
 """What the commands share: the parser, types of arguments, reading a file into a fit, printing.
 
 Numbers as people read them: never without an interval, and said in words where there is none.
-
-`--plot FILE`: the picture beside the numbers. Plotly is loaded only here, and only when it is asked for.
 """
 
 import argparse
@@ -10,7 +8,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 from scaling.course import Course
@@ -228,30 +225,3 @@ def markdown(title: str, note: str, header: Sequence[str], rows: Iterable[Sequen
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([f"## {title}", "", note, "", *lines, ""])
-
-
-def check(path: Path | None) -> None:
-    """Raises CommandError for a picture that cannot be drawn, before anything is computed."""
-    if path is not None:
-        plot = _plot()
-        try:
-            plot.check(path)
-        except plot.PlotError as error:
-            raise CommandError(f"{path}: {error}") from None
-
-
-def draw(path: Path | None, figure: Callable[[ModuleType], Any]) -> None:
-    """Write the figure that `figure` makes with `scaling.plot`; nothing without a path."""
-    if path is None:
-        return
-    plot = _plot()
-    try:
-        plot.write(figure(plot), path)
-    except plot.PlotError as error:
-        raise CommandError(f"{path}: {error}") from None
-
-
-def _plot() -> ModuleType:
-    from scaling import plot
-
-    return plot

@@ -105,7 +105,7 @@ def half() -> Drawn:
     """A fit of the first half of the compute, and the points that it did not see."""
     compute, reward = points()
     fitted = scaling.fit(*_first_half())
-    figure = plot.fit_figure(fitted, "first half")
+    figure = plot.compare_figure({"first half": fitted})
     figure.add_scatter(
         x=compute[N // 2 :], y=reward[N // 2 :], mode="markers", name="came later",
         marker={"color": "#888888", "size": 6, "symbol": "circle-open"},
@@ -123,7 +123,7 @@ def early() -> Drawn:
     fitted = scaling.fit(compute, rewards(compute, r0=R0, a=A, b=B, c_mid=C_MID, sd=SD, rng=rng))
     if fitted.status != "not_identified":
         raise RuntimeError("the figure of a ceiling that is not identified shows one that is")
-    return plot.fit_figure(fitted, "before the bend"), (
+    return plot.compare_figure({"before the bend": fitted}), (
         f"The same curve, with {N} evaluations before it bends ({BEFORE_THE_BEND:,.0f} GPU-hours). What the fit says: "
         f"{fitted.message}"
     )

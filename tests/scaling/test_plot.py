@@ -5,7 +5,7 @@ import pytest
 
 import scaling
 from scaling.forecast import rolling
-from scaling.plot import PlotError, ceiling_text, check, compare_figure, fit_figure, forecast_figure, write
+from scaling.plot import PlotError, ceiling_text, check, compare_figure, forecast_figure, write
 from scaling.simulate import rewards
 
 
@@ -18,7 +18,7 @@ def simulated(last: float = 400.0):
 def test_the_fits_picture_has_points_band_curve_and_ceiling() -> None:
     fit = scaling.fit(*simulated())
 
-    figure = fit_figure(fit, "a.csv")
+    figure = compare_figure({"a.csv": fit})
 
     points, band, line = figure.data
     assert list(points.x) == list(fit.data.compute) and list(points.y) == list(fit.data.reward)
@@ -54,7 +54,7 @@ def test_a_forecast_stands_at_its_cutoff_with_its_interval() -> None:
 
 
 def test_the_html_needs_no_network(tmp_path) -> None:
-    write(fit_figure(scaling.fit(*simulated()), "a"), tmp_path / "a.html")
+    write(compare_figure({"a": scaling.fit(*simulated())}), tmp_path / "a.html")
 
     html = (tmp_path / "a.html").read_text()
     assert len(html) > 1_000_000
@@ -65,4 +65,4 @@ def test_what_cannot_be_drawn_is_said_in_one_line(tmp_path) -> None:
     with pytest.raises(PlotError, match="a picture is .html or .png"):
         check(tmp_path / "a.pdf")
     with pytest.raises(PlotError, match="No such file"):
-        write(fit_figure(scaling.fit(*simulated()), "a"), tmp_path / "none" / "a.html")
+        write(compare_figure({"a": scaling.fit(*simulated())}), tmp_path / "none" / "a.html")
