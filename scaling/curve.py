@@ -79,15 +79,6 @@ def curve(compute: ArrayLike, *, r0: float, a: float, b: float, c_mid: float, fo
     return r0 + (a - r0) * share(form, log_ratio(compute, c_mid), b)
 
 
-def jacobian(
-    compute: ArrayLike, *, r0: float, a: float, b: float, c_mid: float, form: str = "sigmoid"
-) -> Array:
-    """Derivatives of `curve` by (R0, A, B, C_mid): compute's shape plus a last axis of 4. compute > 0."""
-    g, by_log_b, by_log_c = share_slopes(form, log_ratio(compute, c_mid), b)
-    gain = a - r0
-    return np.stack([1.0 - g, g, gain * by_log_b / b, gain * by_log_c / c_mid], axis=-1)
-
-
 def compute_for(
     target: float, *, r0: float, a: float, b: float, c_mid: float, form: str = "sigmoid"
 ) -> float:

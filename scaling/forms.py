@@ -169,12 +169,7 @@ def _fit(data: Points, form: str, options: dict, until: float | None = None) -> 
 def _best(fits: Sequence[Fit]) -> Fit | None:
     """The form that fits all points best."""
     found = [one for one in fits if one.likelihood is not None]
-    return min(found, key=_sse) if found else None
-
-
-def _sse(one: Fit) -> float:
-    assert one.likelihood is not None
-    return one.likelihood.sse
+    return min(found, key=lambda one: one.weighted_sse) if found else None
 
 
 def _inflation(fits: Sequence[Fit]) -> float:
@@ -197,7 +192,7 @@ def _aicc(one: Fit, n_eff: float) -> float | None:
     p = one.likelihood.problem
     floor = 1e-12 * float(np.ptp(one.data.reward)) ** 2 * float(p.w.mean())  # exact data have no noise
     n = one.n + len(one.data.r0_observed)
-    return n_eff * math.log(_sse(one) / n + floor) + 2 * k + 2 * k * (k + 1) / (n_eff - k - 1)
+    return n_eff * math.log(one.weighted_sse / n + floor) + 2 * k + 2 * k * (k + 1) / (n_eff - k - 1)
 
 
 def _held_out(data: Points, form: str, cutoff: float, options: dict) -> HeldOut:

@@ -10,6 +10,8 @@ curve passes about once in a hundred):
    because pass rates do says nothing about saturation, while a true ceiling of 0.98 may well touch 1.
 """
 
+from dataclasses import replace
+
 from scipy.special import fdtri
 
 from scaling.intervals import build
@@ -55,7 +57,7 @@ def has_bent(like: Likelihood) -> bool:
 
 def _reaches(like: Likelihood, cap: float, limit: float) -> bool:
     """Whether a ceiling of `cap`, above the bound of 1, still fits the data."""
-    relaxed = like.problem.with_cap(cap)
+    relaxed = replace(like.problem, cap=cap)
     best = solve(relaxed, like.grid, also=like.best)
     region = build(relaxed, trace(relaxed, like.grid, best, limit), best, limit)
     return region.parameter("A")[1] >= cap - 1e-9

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaling.curve import Array, share
-from scaling.ridge import Ends, climb, find_ends, merge, rise, root, take
+from scaling.ridge import Ends, climb, find_ends, merge, rise, take
 from scaling.solve import (
     Moments,
     Problem,
@@ -114,7 +114,7 @@ def _across(p: Problem, nodes: Solutions, limit: float) -> tuple[Array, Array]:
     centre, m, base = (np.concatenate([v, v]) for v in (nodes.b, nodes.m, nodes.sse))
     side = np.repeat([-1.0, 1.0], k)
     room = np.where(side > 0, p.b_range[1] - centre, centre - p.b_range[0])
-    goal = root(limit, base)
+    goal = rise(limit, base)
 
     def excess(step: Array) -> Array:
         mom = moments(p, shares(p, centre + side * step, m))

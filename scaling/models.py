@@ -126,6 +126,12 @@ class Fit:
         scale = np.array([1.0, 1.0, self.params["B"], self.params["C_mid"]])  # from log B and log C_mid
         return result * np.outer(scale, scale) * like.noise.variance * like.noise.inflation
 
+    @property
+    def weighted_sse(self) -> float:
+        """The least weighted sum of squares, start observations included, of a fit that has a curve."""
+        assert self.likelihood is not None
+        return self.likelihood.sse
+
     def at_least(self, level: float | None = None) -> float | None:
         """One-sided lower bound of the ceiling: A is at least this, with confidence `level`. None for a failed fit.
 

@@ -253,11 +253,7 @@ def _too_early(run: Course, last: float, compute: float) -> str:
 
 def _at(run: Course, compute: float) -> Forecast | None:
     value, lo, hi = run.value_at(compute)
-    return _within(value, lo, hi) if math.isfinite(value + lo + hi) else None
-
-
-def _within(value: float, lo: float, hi: float) -> Forecast:
-    return value, min(lo, value), max(hi, value)
+    return (value, min(lo, value), max(hi, value)) if math.isfinite(value + lo + hi) else None
 
 
 def _why(runs: Sequence[Course | None], part: int, last: float, compute: float) -> str:

@@ -43,11 +43,6 @@ def rise(sse: Array | float, base: Array | float) -> Array:
     return np.sqrt(np.maximum(np.asarray(sse) - base, 0.0))
 
 
-def root(limit: float, base: Array | float) -> Array:
-    """`rise` of the limit itself."""
-    return rise(limit, base)
-
-
 def merge(one: Solutions, other: Solutions) -> Solutions:
     """Both sets together, ordered by C_mid."""
     columns = [np.append(getattr(one, k), getattr(other, k)) for k in ("b", "m", "r0", "a", "sse")]
@@ -83,7 +78,7 @@ def trace(p: Problem, grid: Scan, best: Solutions, limit: float) -> Solutions:
 
 def find_ends(p: Problem, ridge: Solutions, best: Solutions, limit: float) -> tuple[Solutions, Ends]:
     """The two ends at `limit`, with the ridge points that were added to pin them."""
-    goal = float(root(limit, best.sse[0]))
+    goal = float(rise(limit, best.sse[0]))
     for _ in range(_MAX_ROUNDS):
         wanted: list[float] = []
         for side in (-1, +1):

@@ -5,7 +5,7 @@ damping refines many starts at once. K starts are refined side by side: arrays [
 one curve (data [n]) or to K curves (data [K, n], padded with points of weight 0; see `scaling.many`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -44,9 +44,6 @@ class Problem:
             (wy * self.y).sum(axis=-1) + (wy0 * self.start_y).sum(axis=-1),
         )
         return self.w.sum(axis=-1) + w0, sy, syy, w0
-
-    def with_cap(self, cap: float) -> "Problem":
-        return replace(self, cap=cap)
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _criterion(fits: dict[int, Fit], k: int, n: int, inflation: float) -> float:
     whole = fits[0].likelihood
     assert whole is not None
     floor = 1e-6 * n * whole.noise.variance  # exact data leave nothing to compare
-    gain = math.log((_sse(fits[k]) + floor) / (_sse(fits[0]) + floor))
+    gain = math.log((fits[k].weighted_sse + floor) / (fits[0].weighted_sse + floor))
     return n_eff * gain + k * n_eff / n * math.log(n_eff)
 
 
@@ -201,7 +201,7 @@ def _chow(data: Points, fits: dict[int, Fit], k: int, inflation: float) -> float
         return 1.0
     rho = (inflation - 1.0) / (inflation + 1.0)
     variance = max(like.noise.variance, scatter(e, rho))
-    f = max(_sse(fits[0]) - _sse(fits[k]), 0.0) / k / variance / inflation
+    f = max(fits[0].weighted_sse - fits[k].weighted_sse, 0.0) / k / variance / inflation
     return float(fdtrc(k, like.noise.dof, f))
 
 
@@ -210,12 +210,6 @@ def _early_residuals(data: Points, one: Fit, k: int) -> Array:
     first = slice(0, k + AHEAD)
     e = data.reward[first] - one.predict(data.compute[first])
     return e if data.stderr is None else e / data.stderr[first]
-
-
-def _sse(one: Fit) -> float:
-    """Weighted sum of squares."""
-    assert one.likelihood is not None
-    return one.likelihood.sse
 
 
 @dataclass(frozen=True)
