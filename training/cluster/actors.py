@@ -15,7 +15,6 @@ import ray
 
 from headroom.system import Machine
 from training.addresses import Group
-from training.rollouts import Completion, Request
 
 # Ray's names for threads beside the one that works: for `alive`, to end its waits, and for the end of a save.
 WATCH, HELP, SAVE = "watch", "help", "save"
@@ -56,10 +55,6 @@ class GeneratorActor:
         """Never returns: whoever waits for it learns of this process's end."""
         await asyncio.Event().wait()
 
-    async def working(self) -> None:
-        """Never returns: whoever waits for it, once it has loaded, learns of the end of its child processes."""
-        await self._engine.until_dead()
-
     async def load(
         self, recipe: dict[str, Any], model_folder: str, threads: int, gpus: list[str]
     ) -> list[int]:
@@ -76,29 +71,9 @@ class GeneratorActor:
         """Tokens that the engine's KV cache holds."""
         return self._engine.kv_tokens
 
-    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
-        """See training.rollouts.Generator."""
-        return await self._engine.generate(requests, temperature)
-
-    async def update_weights(self, weights: Any, version: int) -> None:
-        """See training.rollouts.Generator."""
-        await self._engine.update_weights(weights, version)
-
-    async def interrupt(self) -> None:
-        """See training.rollouts.Generator."""
-        await self._engine.interrupt()
-
-    async def join_broadcast(self, address: str, plan: Any) -> None:
-        """Have the engine's workers get ready for the trainer's broadcasts."""
-        await self._engine.join_broadcast(address, plan)
-
-    async def receive_weights(self, group: Group, first_rank: int) -> None:
-        """Have the workers receive the next broadcast as `first_rank` and following. Returns when they have begun."""
-        await self._engine.receive_weights(group, first_rank)
-
-    async def use_weights(self, version: int) -> None:
-        """Put what was received into force."""
-        await self._engine.use_weights(version)
+    async def call(self, method: str, *args: Any) -> Any:
+        """Any other method of an engine: of training.rollouts.Generator, and those for the trainer's broadcasts."""
+        return await getattr(self._engine, method)(*args)
 
     async def shutdown(self) -> None:
         """End the engine's processes."""

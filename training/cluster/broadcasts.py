@@ -58,7 +58,7 @@ class Broadcasts:
         group = self._group
         calls = [(rank, rank.submit("broadcast", group)) for rank in self._ranks]
         calls += [
-            (engine, engine.submit("receive_weights", group, 1 + number * self._workers))
+            (engine, engine.submit("call", "receive_weights", group, 1 + number * self._workers))
             for number, engine in enumerate(engines)
         ]
         return Round(group, self.version(), engines, calls)
@@ -116,5 +116,5 @@ class BroadcastWeights:
         if round is None or engine not in round.engines:
             raise engine.gone(f"{engine} has died")
         held = max(version, round.version)
-        await engine.call("use_weights", held)
+        await engine.call("call", "use_weights", held)
         return held

@@ -11,7 +11,6 @@
 import asyncio
 import logging
 import os
-import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,7 +42,7 @@ from training.rollouts import Generator
 from training.schema import Recipe, Resources
 from training.waiting import Switchboard, WaitTimeout, in_thread
 
-__all__ = ["Cluster", "ClusterError", "RemoteTrainer", "connect", "disconnect", "this_host"]
+__all__ = ["Cluster", "ClusterError", "RemoteTrainer", "connect", "disconnect"]
 
 log = logging.getLogger("training")
 T = TypeVar("T")
@@ -88,11 +87,6 @@ async def disconnect() -> None:
         await in_thread(ray.shutdown, DISCONNECT_TIMEOUT_SECONDS)
     except Exception as error:
         log.debug("leaving the cluster: %s", last_line(error))
-
-
-def this_host() -> str:
-    """Name of the driver's machine."""
-    return socket.gethostname()
 
 
 class Cluster:
@@ -303,7 +297,7 @@ class Cluster:
         address, _ = self._broadcast_plan = plans[0]
         device = "cuda" if self._recipe.resources.trainer_gpus else "cpu"
         await self._ranks[0].call("open_broadcast", address, device)
-        joins = [engine.call("join_broadcast", *self._broadcast_plan) for engine in self._engines]
+        joins = [engine.call("call", "join_broadcast", *self._broadcast_plan) for engine in self._engines]
         await self._gather("join the weight broadcast", self._engines, joins, self._patience.loading)
 
     def _broadcasts(self, trainer: RemoteTrainer, pool: EnginePool) -> Broadcasts:
@@ -358,7 +352,7 @@ class Cluster:
         """Tell the pool of an engine's end."""
 
         async def watch() -> None:
-            problem = await end_of(part, "working")
+            problem = await end_of(part, "call", "until_dead")
             part.death.set_result(None)
             assert self._pool is not None
             self._pool.lose(engine, problem)
@@ -377,7 +371,7 @@ class Cluster:
         part.process, part.host, part.is_single = where.process, where.host, old.is_single
         children = await in_time(part, "load", self._load_engine(number), self._patience.loading)
         if self._broadcast_plan:
-            await part.call("join_broadcast", *self._broadcast_plan)
+            await part.call("call", "join_broadcast", *self._broadcast_plan)
         self.processes += [where.process, *children]
         self.has_replaced()
         engine = RemoteGenerator(part)

@@ -99,10 +99,10 @@ async def in_time(part: Part, what: str, work: Awaitable[T], seconds: float) -> 
         raise part.gone(str(error)) from None
 
 
-async def end_of(part: Part, method: str) -> Exception:
+async def end_of(part: Part, method: str, *args: Any) -> Exception:
     """What a call that never returns ends with."""
     try:
-        await part.call(method)
+        await part.call(method, *args)
     except Exception as error:
         return error
     return part.gone(f"{part} has ended")
@@ -126,7 +126,7 @@ class StoredWeights:
         """See SentWeights."""
         await first_error_or_all(
             [
-                engine.call("update_weights", self.packed, version),
+                engine.call("call", "update_weights", self.packed, version),
                 *(part.result(reference) for part, reference in self.others),
             ]
         )
@@ -145,7 +145,7 @@ class RemoteGenerator:
 
     async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
         """See training.rollouts.Generator."""
-        return await self.part.call("generate", requests, temperature)
+        return await self.part.call("call", "generate", requests, temperature)
 
     async def update_weights(self, weights: Any, version: int) -> int | None:
         """`weights` is what RemoteTrainer.weights gave."""
@@ -153,7 +153,7 @@ class RemoteGenerator:
 
     async def interrupt(self) -> None:
         """See training.rollouts.Generator."""
-        await self.part.call("interrupt")
+        await self.part.call("call", "interrupt")
 
 
 @dataclass

@@ -8,7 +8,6 @@ import ray
 
 from tests.training.fakes import HashGenerator, HashTrainer
 from training.cluster.actors import SAVE, GeneratorActor, TrainerActor
-from training.rollouts import Completion, Request
 
 
 class HashGeneratorActor(GeneratorActor):
@@ -18,17 +17,16 @@ class HashGeneratorActor(GeneratorActor):
         self._engine = HashGenerator()
         return []
 
-    async def generate(self, requests: list[Request], temperature: float) -> list[Completion]:
+    async def call(self, method: str, *args: Any) -> Any:
         """No faster than a test can look: a run of many steps would take a whole core until it is ended."""
-        await asyncio.sleep(0.05)
-        return await super().generate(requests, temperature)
+        if method == "until_dead":  # it has no processes
+            await self.alive()
+        if method == "generate":
+            await asyncio.sleep(0.05)
+        return await super().call(method, *args)
 
     async def kv_tokens(self) -> int:
         return 1000
-
-    async def working(self) -> None:
-        """It has no processes."""
-        await self.alive()
 
     async def shutdown(self) -> None:
         """It has no processes."""

@@ -43,6 +43,9 @@ class ToyEngine:
         number, size, rank = self.received
         self.weights, self.version = 100 * number + 10 * size + rank, version
 
+    async def until_dead(self) -> None:
+        await asyncio.Event().wait()
+
     async def interrupt(self) -> None:
         raise LookupError("nothing to interrupt\nat all")
 
@@ -60,9 +63,6 @@ class ToyGenerator(GeneratorActor):
 
     async def kv_tokens(self) -> int:
         return 1000
-
-    async def working(self) -> None:
-        await self.alive()
 
     async def lent_gpus(self) -> list[str]:
         return self._gpus
