@@ -13,7 +13,7 @@ from scaling.intervals import Interval, Region, build
 from scaling.noise import Noise
 from scaling.points import Points, check_fraction
 from scaling.ridge import trace
-from scaling.solve import Problem, Scan, Solutions, normal_matrix
+from scaling.solve import Problem, Scan, Solutions
 
 IDENTIFY_LEVEL = 0.98  # the status is judged at this level, whatever level is asked for
 
@@ -106,25 +106,6 @@ class Fit:
     def intervals(self) -> dict[str, Interval]:
         """All four at the level of the fit."""
         return {name: self.interval(name) for name in NAMES}
-
-    @property
-    def covariance(self) -> Array | None:
-        """[4, 4] of (R0, A, B, C_mid), linearised at the optimum, autocorrelation included.
-
-        Zero in the rows of a parameter that was held fixed. None for a failed fit, for a ceiling that is not
-        identified, and where a parameter lies on a bound: the intervals are skewed there, and a covariance would
-        mislead. The intervals never use it.
-        """
-        like = self.likelihood
-        if self.status != "ok" or self.params is None or like is None or self.bounds_hit:
-            return None
-        p = like.problem
-        matrix = normal_matrix(p, like.best)[0][0]
-        free = np.array([p.r0 is None, p.a is None, True, True])
-        result = np.zeros((4, 4))
-        result[np.ix_(free, free)] = np.linalg.inv(matrix[np.ix_(free, free)])
-        scale = np.array([1.0, 1.0, self.params["B"], self.params["C_mid"]])  # from log B and log C_mid
-        return result * np.outer(scale, scale) * like.noise.variance * like.noise.inflation
 
     @property
     def weighted_sse(self) -> float:

@@ -220,28 +220,12 @@ def check_honest(compute, reward, **options) -> None:
         assert np.isfinite(lo).all() and np.isfinite(hi).all() and (lo <= hi).all()
 
 
-def test_the_covariance_is_that_of_scipys_curve_fit() -> None:
+def test_the_parameters_are_those_of_scipys_curve_fit() -> None:
     compute, reward = simulated(ROWS[0], seed=6, times=6.0)
     fit = scaling.fit(compute, reward)
 
     def model(c, r0, a, b, c_mid):
         return curve(c, r0=r0, a=a, b=b, c_mid=c_mid)
 
-    found, expected = curve_fit(model, compute, reward, p0=list(fit.params.values()), xtol=1e-12)
-    scale = (
-        (1.0 + fit.autocorrelation)
-        / (1.0 - fit.autocorrelation)
-        * fit.noise_sd**2
-        / (fit.sse / (len(compute) - 4))
-    )
+    found, _ = curve_fit(model, compute, reward, p0=list(fit.params.values()), xtol=1e-12)
     np.testing.assert_allclose(list(fit.params.values()), found, rtol=1e-5)
-    np.testing.assert_allclose(fit.covariance, expected * scale, rtol=2e-3)
-
-
-def test_what_has_no_honest_covariance_has_none() -> None:
-    compute, reward = simulated(ROWS[0], times=0.4)
-    assert scaling.fit(compute, reward).covariance is None
-
-    compute, reward = simulated(ROWS[0], times=6.0)
-    held = scaling.fit(compute, reward, r0=0.1).covariance
-    assert not held[0].any() and not held[:, 0].any() and (np.diag(held)[1:] > 0).all()
