@@ -132,7 +132,14 @@ def _run(options: argparse.Namespace) -> int:
     errors.hide(os.environ[name] for name in take_secrets())
     errors.install("driver")
     logs.driver_lines(options.run_dir)
-    recipe = apply_overrides(load_recipe(options.recipe), _overrides(options))
+    named = {
+        "budget.max_steps": options.steps,
+        "offpolicy.mode": None if options.depth is None else "pipeline",
+        "offpolicy.k": options.depth,
+        "engine.type": options.engine,
+        "seed": options.seed,
+    }
+    recipe = apply_overrides(load_recipe(options.recipe), _overrides(options, named))
     from training.launch import run
 
     with tracing.span("run", parent=os.environ.get(tracing.PARENT_VARIABLE), recipe=recipe.name):
@@ -167,28 +174,17 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _memory(options: argparse.Namespace) -> int:
     from training.memory_report import report
 
-    overrides = dict(_parse_setting(setting) for setting in options.set)
-    if options.gpu_gib is not None:
-        overrides["resources.gpu_gib"] = options.gpu_gib
-    if options.model is not None:
-        overrides["model"] = options.model
+    overrides = _overrides(options, {"resources.gpu_gib": options.gpu_gib, "model": options.model})
     recipe = apply_overrides(load_recipe(options.recipe), overrides)
     said = report(recipe, is_traced=not options.estimate)
     print(json.dumps(said.as_json(), indent=2) if options.json else said.as_text(), flush=True)
     return EXIT_DOES_NOT_FIT if said.misfits else 0
 
 
-def _overrides(options: argparse.Namespace) -> dict[str, Any]:
-    overrides = dict(_parse_setting(setting) for setting in options.set)
-    if options.steps is not None:
-        overrides["budget.max_steps"] = options.steps
-    if options.depth is not None:
-        overrides |= {"offpolicy.mode": "pipeline", "offpolicy.k": options.depth}
-    if options.engine is not None:
-        overrides["engine.type"] = options.engine
-    if options.seed is not None:
-        overrides["seed"] = options.seed
-    return overrides
+def _overrides(options: argparse.Namespace, named: dict[str, Any]) -> dict[str, Any]:
+    """Of the recipe: those of --set, then those that have an option of their own, where it was given."""
+    given = {name: value for name, value in named.items() if value is not None}
+    return dict(map(_parse_setting, options.set)) | given
 
 
 def _parse_setting(setting: str) -> tuple[str, Any]:

@@ -75,7 +75,7 @@ class Meeting:
 class _Member:
     """One process of a group, from its joining on. Raises TransferError."""
 
-    def __init__(self, meeting: Meeting, group: Group, rank: int, device: str) -> None:
+    def __init__(self, meeting: Meeting, group: Group, rank: int, device: str = "cpu") -> None:
         self._rank, self._size, self._device, self._timeout = rank, group.size, device, meeting.timeout
         self._num_rounds = 0
         self._meeting = meeting  # the store ends with it
@@ -196,9 +196,6 @@ class Sender(_Member):
 
 class Receiver(_Member):
     """Rank 1 and above, in an engine worker. Returns when all have joined."""
-
-    def __init__(self, meeting: Meeting, group: Group, rank: int, device: str = "cpu") -> None:
-        super().__init__(meeting, group, rank, device)
 
     def receive(self, plan: Plan) -> Iterator[tuple[str, Tensor]]:
         """The pairs of one `send`, as they come; each bucket has memory of its own, which the tensors share.

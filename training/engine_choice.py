@@ -9,12 +9,12 @@ The choice is made once, by the driver, before anything is loaded: from then on 
 import importlib.util
 import json
 import re
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from socket import gethostname
 from typing import Literal
 
 from training.models import parameter_count
@@ -66,8 +66,8 @@ def settle(
     choice = choice or choose_for(recipe, parameter_count(model_folder), has_vllm=is_here("vllm"))
     if not is_here(choice.engine):
         raise EngineMissing(
-            f"auto became {choice.engine} when this run began, and {choice.engine} is not installed on {_host()} now; "
-            "install it, or name another engine to go on with"
+            f"auto became {choice.engine} when this run began, and {choice.engine} is not installed on "
+            f"{gethostname()} now; install it, or name another engine to go on with"
         )
     replace_file(run_dir / REMEMBERED, json.dumps(asdict(choice)) + "\n")
     engine = recipe.engine.model_copy(update={"type": choice.engine})
@@ -83,7 +83,7 @@ def choose(
 ) -> EngineChoice:
     """The faster engine for a model of so many parameters and responses of up to so many tokens, and why."""
     if not has_vllm:
-        return EngineChoice("transformers", f"auto: vLLM is not installed on {_host()}")
+        return EngineChoice("transformers", f"auto: vLLM is not installed on {gethostname()}")
     if on_gpu:
         return EngineChoice("vllm", "auto: GPUs generate, and vLLM is installed")
     if parameters is None:
@@ -116,7 +116,9 @@ def refuse_missing(engine: str, is_here: Callable[[str], bool] | None = None) ->
     """Raises EngineMissing where a recipe names an engine that is not installed in this environment."""
     if engine != "auto" and not (is_here or is_installed)(engine):
         other = "transformers" if engine == "vllm" else "vllm"
-        raise EngineMissing(f"{engine} is not installed on {_host()}; install it, or take {other} or auto")
+        raise EngineMissing(
+            f"{engine} is not installed on {gethostname()}; install it, or take {other} or auto"
+        )
 
 
 def refuse_rounded_head(recipe: Recipe, vllm: str | None = None) -> None:
@@ -137,7 +139,7 @@ def refuse_rounded_head(recipe: Recipe, vllm: str | None = None) -> None:
     numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if numbers and numbers < FP32_HEAD_SINCE and "dev" not in version:
         raise ValueError(
-            f"is float32, and vLLM {version} on {_host()} would compute logits in {precision.generator}; install "
+            f"is float32, and vLLM {version} on {gethostname()} would compute logits in {precision.generator}; install "
             f"vLLM {'.'.join(map(str, FP32_HEAD_SINCE))}, or set precision.head_generator={precision.generator} or "
             "engine.type=transformers"
         )
@@ -149,10 +151,6 @@ def _version_of(*distributions: str) -> str:
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
     return ""
-
-
-def _host() -> str:
-    return socket.gethostname()
 
 
 def _read(file: Path) -> EngineChoice | None:

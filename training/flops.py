@@ -56,10 +56,11 @@ def tensor_shapes(file: Path) -> dict[str, tuple[int, ...]]:
 
 def count_parameters(folder: Path) -> int:
     """Parameters in all weights; WeightsError where they are missing or incomplete."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for file in weight_files(folder):
-        shapes |= tensor_shapes(file)
-    return sum(math.prod(shape) for shape in shapes.values())
+    return sum(map(math.prod, _all_shapes(folder).values()))
+
+
+def _all_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    return {name: shape for file in weight_files(folder) for name, shape in tensor_shapes(file).items()}
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,7 @@ class ModelShape:
     @classmethod
     def of(cls, folder: Path) -> "ModelShape":
         """Of the model in a folder. Raises WeightsError, or ValueError where config.json lacks a size."""
-        sizes: dict[str, tuple[int, ...]] = {}
-        for file in weight_files(folder):
-            sizes |= tensor_shapes(file)
+        sizes = _all_shapes(folder)
         config = json.loads((folder / "config.json").read_text())
         config = config.get("text_config", config)
         try:
@@ -114,8 +113,8 @@ class ModelShape:
         share = config.get("num_experts_per_tok", experts) / experts if experts else 1.0
         matrices = sum(_matrix_size(name, shape, share) for name, shape in sizes.items())
         if not any(name.endswith("lm_head.weight") for name in sizes):
-            matrices += sum(_size(shape) for name, shape in sizes.items() if _is_embedding(name))
-        return cls(sum(map(_size, sizes.values())), matrices, layers * heads * int(head_size))
+            matrices += sum(math.prod(shape) for name, shape in sizes.items() if _is_embedding(name))
+        return cls(sum(map(math.prod, sizes.values())), matrices, layers * heads * int(head_size))
 
     def forward_flops(self, work: Work) -> float:
         """Two operations per matrix parameter and token; causal attention: two products over half of L x L."""
@@ -126,13 +125,6 @@ class ModelShape:
         return 3.0 * self.forward_flops(work)
 
 
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
-
-
 def _is_embedding(name: str) -> bool:
     return name.endswith(("embed_tokens.weight", "wte.weight", "word_embeddings.weight"))
 
@@ -140,4 +132,4 @@ def _is_embedding(name: str) -> bool:
 def _matrix_size(name: str, shape: tuple[int, ...], share_of_experts: float) -> float:
     if len(shape) < 2 or _is_embedding(name):
         return 0.0
-    return _size(shape) * (share_of_experts if ".experts." in name else 1.0)
+    return math.prod(shape) * (share_of_experts if ".experts." in name else 1.0)

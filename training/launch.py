@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -264,7 +265,7 @@ def _write_driver_file(run_dir: Path, address: str, actors: cluster.Cluster, mod
     """Who works for this run, and from which model: for people, for whoever cleans up, and for an export."""
     content = {
         "pid": os.getpid(),
-        "host": cluster.this_host(),
+        "host": socket.gethostname(),
         "ray": address,
         "processes": actors.processes,
         "model": str(model_folder),

@@ -51,11 +51,6 @@ class PromptSampler:
             difficulties[prompt_id] = difficulty
         return {prompt_id: rank for rank, prompt_id in enumerate(sorted(ids, key=difficulties.__getitem__))}
 
-    @property
-    def num_removed(self) -> int:
-        """Prompts removed for good."""
-        return len(self._removed)
-
     def next(self, step: int = 0) -> Prompt | None:
         """The next prompt at a step of training, or None where every one has been removed."""
         while True:

@@ -81,7 +81,7 @@ def to_files(state: RunState, recipe: Recipe, model: Mapping[str, Any] | None = 
         "recipe": what_is_trained(recipe),
         "free": recipe.model_dump(mode="json", include=set(FREE_SECTIONS)),
         "model": dict(model or {}),
-        "usage": state.usage.as_dict(),
+        "usage": asdict(state.usage),
         "sampler": state.sampler,
         "pass_rate": state.pass_rate,
         "evaluated_step": state.evaluated_step,
@@ -262,4 +262,4 @@ class Shared:
         """Of this step, with the compute used until now. What is not finite is left out: one answer has no error."""
         known = {name: value for name, value in (metrics | self.first).items() if math.isfinite(value)}
         self.first.clear()
-        self.reporter.log(known, step=self.step, compute=self.meter.usage().as_dict())
+        self.reporter.log(known, step=self.step, compute=asdict(self.meter.usage()))

@@ -27,15 +27,11 @@ Spans = dict[str, tuple[float, float]]  # what -> when it began and ended, in se
 
 @dataclass(frozen=True)
 class Usage:
-    """Compute used so far."""
+    """Compute used so far, by the names that a record has."""
 
     device_hours: float = 0.0
     flops: float = 0.0
     tokens: int = 0
-
-    def as_dict(self) -> dict[str, float]:
-        """As a record carries it."""
-        return {"device_hours": self.device_hours, "flops": self.flops, "tokens": self.tokens}
 
 
 class ComputeMeter:

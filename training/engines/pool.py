@@ -62,7 +62,7 @@ class EnginePool:
         self._seats: list[Generator | None] = list(engines)
         self._replace, self._on_failure = replace, on_failure
         self._generate_timeout, self._update_timeout = generate_timeout_seconds, update_timeout_seconds
-        self._owed = [0] * len(engines)  # tokens that each engine may still have to make
+        self.owed = [0] * len(engines)  # tokens that each engine may still have to make
         self._in_a_row = [0] * len(engines)  # lost without an answer
         self._replacing: set[asyncio.Task[None]] = set()
         self._made_by: dict[
@@ -73,11 +73,6 @@ class EnginePool:
         self._changed = asyncio.Event()
         self._failure: Exception | None = None
         self.num_lost = 0
-
-    @property
-    def owed_tokens(self) -> list[int]:
-        """At most so many tokens has each engine still to make."""
-        return list(self._owed)
 
     @property
     def engines(self) -> list[Generator]:
@@ -100,7 +95,7 @@ class EnginePool:
         if self._interrupts != interrupts:
             return [Completion.unstarted() for _ in requests]
         seats = self._filled()
-        shares = spread(requests, [self._owed[seat] for seat in seats], self._makers(requests, seats))
+        shares = spread(requests, [self.owed[seat] for seat in seats], self._makers(requests, seats))
         given = [(seat, share) for seat, share in zip(seats, shares, strict=True) if share]
         parts = await _all(
             [
@@ -119,7 +114,7 @@ class EnginePool:
         """One engine's, or, where it is lost, that of the engines that are left."""
         owed = sum(request.max_tokens for request in requests)
         what = f"{len(requests)} completions"
-        self._owed[seat] += owed
+        self.owed[seat] += owed
         try:
             completions = await self._ask(
                 seat, lambda g: g.generate(requests, temperature), self._generate_timeout, what
@@ -127,7 +122,7 @@ class EnginePool:
         except _Lost:
             completions = None
         finally:
-            self._owed[seat] -= owed
+            self.owed[seat] -= owed
         if completions is None:
             return await self._complete(requests, temperature, interrupts)
         self._in_a_row[seat] = 0

@@ -36,16 +36,12 @@ def die_with_parent() -> None:
     threading.Thread(target=watch, name="die-with-parent", daemon=True).start()
 
 
-def compile_nothing_on_cpu() -> None:
-    """The layers are not compiled there anyway; for a count of log-probabilities, the first engine of a machine would
-    wait for g++."""
-    if current_platform.is_cpu():
-        torch._dynamo.config.disable = True
-
-
 # At import: the worker imports this before it loads the model.
 die_with_parent()
-compile_nothing_on_cpu()
+# The layers are not compiled there anyway; for a count of log-probabilities, the first engine of a machine would wait
+# for g++.
+if current_platform.is_cpu():
+    torch._dynamo.config.disable = True
 
 
 class WeightsInFlight:
@@ -70,14 +66,11 @@ class WeightsInFlight:
         from vllm.config import set_current_vllm_config
 
         kind = signature(named)
-        if self._small is not None and kind == self._complete:
-            with set_current_vllm_config(self.vllm_config):
-                self._small.load(named)
-            return
-        # `reload_weights` rather than `load_weights`: on CPU the layers hold packed copies, to be made anew.
-        from vllm.config import set_current_vllm_config
-
         with set_current_vllm_config(self.vllm_config):
+            if self._small is not None and kind == self._complete:
+                self._small.load(named)
+                return
+            # Rather than `load_weights`: on CPU the layers hold packed copies, to be made anew.
             self.model_runner.reload_weights(weights_iterator=iter(named))
         self._complete, self._small = kind, SmallModel.of(self.model_runner.get_model())
 

@@ -154,4 +154,4 @@ def check_whole(run: Run, mode: str) -> None:
     trained = Counter(prompt for prompts in run.trainer.trained.values() for prompt in prompts)
     assert len(trained) == trained.total() == STEPS * PROMPTS  # each once
     assert all(engine.held is None or engine.held >= version for version, engine in run.made)
-    assert run.pool.owed_tokens == [0] * len(run.engines)
+    assert run.pool.owed == [0] * len(run.engines)

@@ -94,7 +94,7 @@ def test_what_a_lost_engine_owed_goes_to_the_others() -> None:
         assert [completion.tokens for completion in completions] == [[number] for number in range(8)]
         assert len(engines[0].asked) == 4
         assert sorted(r.tokens[0] for r in engines[1].asked) == list(range(8))
-        assert pool.owed_tokens == [0, 0] and pool.num_lost == 1 and pool.engines == [engines[1]]
+        assert pool.owed == [0, 0] and pool.num_lost == 1 and pool.engines == [engines[1]]
         shop.gate.set()
         await settle()
         assert pool.engines == [shop.made[0], engines[1]]

@@ -66,7 +66,7 @@ def test_all_are_answered_once_in_order(num_engines: int, requests: list[Request
 
     assert completions == [Completion([index + 1], [0.5], True, [0]) for index in range(len(numbered))]
     assert sum(len(engine.requests) for engine in engines) == len(numbered)
-    assert pool.owed_tokens == [0] * num_engines
+    assert pool.owed == [0] * num_engines
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -142,7 +142,7 @@ def test_a_busy_engine_gets_less() -> None:
         first = asyncio.ensure_future(pool.generate([Request([1], 100)], 1.0))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert pool.owed_tokens == [100, 0]
+        assert pool.owed == [100, 0]
         second = asyncio.ensure_future(pool.generate([Request([i], 10) for i in range(10)], 1.0))
         gate.set()
         await asyncio.gather(first, second)
@@ -187,7 +187,7 @@ def test_an_engines_error_ends_the_call_and_names_it(call: str) -> None:
         pool = EnginePool([waiting, Echo(error=OSError("no memory"), name="right")])
         with pytest.raises(EngineError, match=r"^right failed \(.+\): no memory"):
             await CALLS[call](pool)
-        assert waiting.was_cancelled and pool.owed_tokens == [0, 0]
+        assert waiting.was_cancelled and pool.owed == [0, 0]
 
     asyncio.run(asyncio.wait_for(work(), 10))
 
