@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from pydantic import Field, model_validator
 
 from training.tasks.base import Prompt, SplitTask
-from training.verifiers.base import Isolation, Verdict
+from training.verifiers.base import Inline, Verdict
 
 THINK, END_THINK = "<think>", "</think>"
 KEPT_PROMPTS = 10_000  # of as many a process keeps what it drew
@@ -80,11 +80,8 @@ def _drawn(held_out: int, training: int, digits: range) -> tuple[Prompt, ...]:
 
 
 @dataclass(frozen=True)
-class SumVerifier:
+class SumVerifier(Inline):
     """Wants exactly one `</think>`, and after it exactly the sum, without leading zeros or other text."""
-
-    isolation: Isolation = "inline"
-    timeout_seconds: float = 1.0
 
     def verify(self, answer: str, response: str) -> Verdict:
         """See training.verifiers.base.Verifier."""
@@ -102,20 +99,3 @@ def make_prompt(a: int, b: int) -> Prompt:
     """The problem a + b."""
     digits = float(max(len(str(a)), len(str(b))))
     return Prompt(id=f"{a}+{b}", text=f"{a}+{b}={THINK}", answer=str(a + b), difficulty=digits)
-
-
-def columns(a: int, b: int) -> list[tuple[int, int, int]]:
-    """From the units up, each column's two digits and their sum with the carry of the one before:
-    37 + 58 -> [(7, 8, 15), (3, 5, 9)]."""
-    found, carry = [], 0
-    while a or b:
-        total = a % 10 + b % 10 + carry
-        found.append((a % 10, b % 10, total))
-        carry, a, b = total // 10, a // 10, b // 10
-    return found
-
-
-def solution(a: int, b: int) -> str:
-    """The full correct response to `make_prompt(a, b)`."""
-    trace = "".join(f"{first}{second}{total:02d}" for first, second, total in columns(a, b))
-    return f"{trace}{END_THINK}{a + b}"

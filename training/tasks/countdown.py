@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 
 from training.tasks.arithmetic import END_THINK, THINK
 from training.tasks.base import Prompt, SplitTask, TaskError
-from training.verifiers.base import Isolation, Verdict
+from training.verifiers.base import Inline, Verdict
 from training.verifiers.text import final_answer
 
 MAX_EXPRESSION = 200  # characters; longer ones are wrong
@@ -100,12 +100,9 @@ class Countdown(SplitTask):
 
 
 @dataclass(frozen=True)
-class ExpressionVerifier:
+class ExpressionVerifier(Inline):
     """Wants the last <answer> after the thinking: an expression of numbers, + - * / and parentheses that hits the
     target."""
-
-    isolation: Isolation = "inline"
-    timeout_seconds: float = 1.0
 
     def verify(self, answer: str, response: str) -> Verdict:
         """See training.verifiers.base.Verifier; `answer` is JSON: {"numbers": [...], "target": ...}."""
@@ -116,11 +113,8 @@ class ExpressionVerifier:
 
 
 @dataclass(frozen=True)
-class ChainVerifier:
+class ChainVerifier(Inline):
     """Wants exactly one `</think>`, and after it exactly a chain of the numbers that hits the target."""
-
-    isolation: Isolation = "inline"
-    timeout_seconds: float = 1.0
 
     def verify(self, answer: str, response: str) -> Verdict:
         """See training.verifiers.base.Verifier; `answer` is as ExpressionVerifier's."""

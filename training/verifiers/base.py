@@ -37,3 +37,11 @@ class Verifier(Protocol):
 
     def verify(self, answer: str, response: str) -> Verdict:
         """Judge a response against `Prompt.answer`: what came from its first `</think>` on, all of one without it."""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """A verifier that answers at once, in microseconds."""
+
+    isolation: Isolation = "inline"
+    timeout_seconds: float = 1.0

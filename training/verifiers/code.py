@@ -45,6 +45,12 @@ class _Tests(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _checked_lengths(tests: Any) -> Any:
+    if len(tests.inputs) != len(tests.outputs):
+        raise ValueError(f"{len(tests.inputs)} inputs and {len(tests.outputs)} outputs")
+    return tests
+
+
 class StdinTests(_Tests):
     """Inputs on stdin and the outputs that they must give."""
 
@@ -52,9 +58,7 @@ class StdinTests(_Tests):
     inputs: list[str] = Field(min_length=1)
     outputs: list[str]
 
-    @model_validator(mode="after")
-    def _one_output_each(self) -> "StdinTests":
-        return _checked_lengths(self)
+    _one_output_each = model_validator(mode="after")(_checked_lengths)
 
 
 class FunctionalTests(_Tests):
@@ -65,9 +69,7 @@ class FunctionalTests(_Tests):
     inputs: list[list[Any]] = Field(min_length=1)
     outputs: list[Any]
 
-    @model_validator(mode="after")
-    def _one_output_each(self) -> "FunctionalTests":
-        return _checked_lengths(self)
+    _one_output_each = model_validator(mode="after")(_checked_lengths)
 
 
 class AssertTests(_Tests):
@@ -265,9 +267,3 @@ def _same_value(printed: str, wanted: str) -> bool:
         return bool(json.loads(printed) == json.loads(wanted))
     except (ValueError, RecursionError):
         return False
-
-
-def _checked_lengths(tests: Any) -> Any:
-    if len(tests.inputs) != len(tests.outputs):
-        raise ValueError(f"{len(tests.inputs)} inputs and {len(tests.outputs)} outputs")
-    return tests

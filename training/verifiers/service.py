@@ -16,7 +16,7 @@ import json
 import os
 import pickle  # nosec B403  # between a process and its own child
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -187,7 +187,8 @@ class _Worker:
         """Have the process import what the verifier needs: no response can be at fault where this goes wrong."""
         try:
             reply = await _within(self._start_seconds, self._ask(verifier, "", None))
-            why = "" if reply == {} else reply["failure"] if reply else _no_sign(self._start_seconds)
+            silence = f"no sign of life for {self._start_seconds:g} s"
+            why = "" if reply == {} else reply["failure"] if reply else silence
         except (EOFError, OSError):
             why = f"crashed: {await self._epitaph()}"
         if why:
@@ -216,13 +217,10 @@ class _Worker:
 
 def failure_lines(failures: Iterable[str]) -> list[str]:
     """One line for each kind of failure among these ("" is none): how many, and the first one in full."""
-    first: dict[str, str] = {}
-    counts: Counter[str] = Counter()
+    kinds: dict[str, list[str]] = defaultdict(list)
     for failure in filter(None, failures):
-        kind = failure.partition(":")[0]
-        counts[kind] += 1
-        first.setdefault(kind, failure)
-    return [f"{counts[kind]} x the verifier could not judge: {failure}" for kind, failure in first.items()]
+        kinds[failure.partition(":")[0]].append(failure)
+    return [f"{len(same)} x the verifier could not judge: {same[0]}" for same in kinds.values()]
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any] | None:
@@ -245,10 +243,6 @@ def _environment() -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "OMP_NUM_THREADS": "1",
     }
-
-
-def _no_sign(seconds: float) -> str:
-    return f"no sign of life for {seconds:g} s"
 
 
 def _late(verifier: Verifier) -> str:

@@ -5,7 +5,7 @@ import re
 import string
 from dataclasses import dataclass
 
-from training.verifiers.base import Isolation, Verdict
+from training.verifiers.base import Inline, Verdict
 
 BEGIN_THINK, END_THINK = "<think>", "</think>"
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -62,11 +62,8 @@ def choice(response: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class ExactMatch:
+class ExactMatch(Inline):
     """`answer` is the text or a JSON list of accepted texts. The whole final answer, or its box, must equal one."""
-
-    isolation: Isolation = "inline"
-    timeout_seconds: float = 1.0
 
     def verify(self, answer: str, response: str) -> Verdict:
         """See training.verifiers.base.Verifier."""
@@ -77,11 +74,8 @@ class ExactMatch:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Inline):
     """`answer` is one letter. Implements `training.verifiers.base.Verifier`."""
-
-    isolation: Isolation = "inline"
-    timeout_seconds: float = 1.0
 
     def verify(self, answer: str, response: str) -> Verdict:
         """See training.verifiers.base.Verifier."""

@@ -1,11 +1,9 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from training.tasks import TaskError, make_task
-from training.tasks.arithmetic import columns, make_prompt, solution
+from training.tasks.arithmetic import make_prompt
 
 
 @pytest.mark.parametrize(
@@ -79,19 +77,6 @@ def test_few_short_problems_are_shared_between_training_and_held_out() -> None:
 
     assert held_out == 41  # half of 81
     assert sum(prompt.difficulty == 1 for prompt in task.training_prompts(0)) == 40
-
-
-def test_columns_carry() -> None:
-    assert columns(37, 58) == [(7, 8, 15), (3, 5, 9)]
-    assert solution(37, 58) == "78153509</think>95"
-
-
-@given(a=st.integers(0, 10**6), b=st.integers(0, 10**6))
-def test_columns_spell_the_answer(a: int, b: int) -> None:
-    totals = [total for _, _, total in columns(a, b)]
-    carried = 10 ** len(totals) if totals and totals[-1] > 9 else 0
-
-    assert sum((total % 10) * 10**i for i, total in enumerate(totals)) + carried == a + b
 
 
 @pytest.mark.parametrize(
