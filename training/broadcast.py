@@ -13,6 +13,7 @@ with a number that none had before. `Meeting.give_up` ends a group from outside:
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -108,18 +109,22 @@ class _Member:
 
     def _wait(self, keys: list[str], deadline: float) -> bool:
         """Whether all keys are there in time. Looks again and again, as nothing ends a wait of the store's own."""
-        pause, longest = _LOOKS
         try:
-            while not self._store.check(keys):
-                self._raise_if_over()
-                if time.monotonic() > deadline:
-                    return False
-                time.sleep(pause)
-                pause = min(longest, 2 * pause)
+            return self._look_until(lambda: self._store.check(keys), deadline)
         except RuntimeError as error:
             if isinstance(error, TransferError):
                 raise
             raise TransferError(f"rank {self._rank} of the weight broadcast: {error}") from error
+
+    def _look_until(self, is_done: Callable[[], bool], deadline: float = math.inf) -> bool:
+        """Look again and again, less and less often. False if it is not done before the deadline."""
+        pause, longest = _LOOKS
+        while not is_done():
+            self._raise_if_over()
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(longest, 2 * pause)
         return True
 
     def _set(self, key: str, value: str) -> None:
@@ -138,14 +143,10 @@ class _Member:
         options = dist.BroadcastOptions()
         options.rootRank = 0
         options.timeout = timedelta(seconds=self._timeout)
-        pause, longest = _LOOKS
         try:
             work = self._group.broadcast([data], options)
             meanwhile()
-            while not work.is_completed():
-                self._raise_if_over()
-                time.sleep(pause)
-                pause = min(longest, 2 * pause)
+            self._look_until(work.is_completed)
             work.wait()
         except TransferError:
             self._group.abort()

@@ -6,7 +6,7 @@ the allocator loses between blocks, and NCCL's buffers.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -66,35 +66,32 @@ def trace_peak(recipe: Recipe, config_file: Path, *, layers_kept: int | None = N
 
 
 @contextmanager
-def _real_meshes() -> Iterator[None]:
+def _replaced(owner: Any, name: str, function: Any) -> Iterator[None]:
+    """The class has this function of that name for a while."""
+    own = vars(owner)[name]
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        setattr(owner, name, own)
+
+
+def _real_meshes() -> AbstractContextManager[None]:
     """What FSDP2 makes of two meshes is no tensor of the model's."""
-    mesh: Any = DeviceMesh
-    concatenate = mesh._concatenate
+    concatenate = DeviceMesh._concatenate
 
     def make(meshes: list[DeviceMesh]) -> DeviceMesh:
         with unset_fake_temporarily():
-            made: DeviceMesh = concatenate(meshes)
-            return made
+            return concatenate(meshes)
 
-    mesh._concatenate = staticmethod(make)
-    try:
-        yield
-    finally:
-        mesh._concatenate = staticmethod(concatenate)
+    return _replaced(DeviceMesh, "_concatenate", staticmethod(make))
 
 
-@contextmanager
-def _balanced_experts() -> Iterator[None]:
+def _balanced_experts() -> AbstractContextManager[None]:
     """Every rank sends as many tokens to the experts of each: how many it really would does not depend on its own."""
     from transformers.distributed.tensor_parallel import EpDispatchExpertsParallel  # as in layout
 
-    style: Any = EpDispatchExpertsParallel
-    dispatch = style._dispatch_tokens
-    style._dispatch_tokens = _dispatch_evenly
-    try:
-        yield
-    finally:
-        style._dispatch_tokens = dispatch
+    return _replaced(EpDispatchExpertsParallel, "_dispatch_tokens", _dispatch_evenly)
 
 
 def _dispatch_evenly(
