@@ -61,8 +61,7 @@ def hide(values: Iterable[str]) -> None:
 
 def without_secrets(value: Any) -> Any:
     """The same, with every secret in a text of it replaced."""
-    secrets = sorted(_hidden | _of_variables(), key=len, reverse=True)
-    return _cleaned(value, secrets)
+    return _cleaned(value, sorted(_hidden | _of_variables(), key=len, reverse=True))
 
 
 def _init(dsn: str, part: str) -> None:

@@ -135,8 +135,7 @@ class Place:
 
     def all_in_order(self) -> list[int]:
         """The same, and then those not compared, in the order given."""
-        order = self.in_order()
-        return order + [index for index, one in enumerate(self.means) if one is None]
+        return self.in_order() + [index for index, one in enumerate(self.means) if one is None]
 
 
 @dataclass(frozen=True)

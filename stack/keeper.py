@@ -90,8 +90,7 @@ def _end(process: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def _descendants() -> list[psutil.Process]:
-    found = psutil.Process().children(recursive=True)
-    return [child for child in found if _alive(child)]
+    return [child for child in psutil.Process().children(recursive=True) if _alive(child)]
 
 
 def _alive(process: psutil.Process) -> bool:

@@ -204,8 +204,7 @@ class RemoteTrainer:
         return ray.put(batch) if len(self.ranks) > 1 else batch
 
     def _on_all(self, method: str, *args: Any) -> Awaitable[Any]:
-        calls = [(part, part.submit("call", method, *args)) for part in self.ranks]
-        return _first_rank_of(calls)
+        return _first_rank_of([(part, part.submit("call", method, *args)) for part in self.ranks])
 
 
 async def _first_rank_of(calls: list[tuple[Part, Any]]) -> Any:

@@ -68,7 +68,7 @@ async def wait_for_place(
     too_small = shortage(bundles, await in_thread(node_amounts, ANSWER_SECONDS))
     if too_small and not may_grow:
         raise ClusterError(f"too few devices: {too_small} ({_asked_by(resources)})")
-    ready = asyncio.ensure_future(_as_coroutine(group.ready()))
+    ready = asyncio.ensure_future(group.ready())
     waited = 0.0
     try:
         while not ready.done():
@@ -130,10 +130,6 @@ def local_cores(resources: Resources, cores: int | None = None) -> int:
             f"too few devices: the run needs {cores_asked} CPU, this machine has {have} ({_asked_by(resources)})"
         )
     return max(cores_asked, have)
-
-
-async def _as_coroutine(reference: Any) -> Any:
-    return await reference
 
 
 @dataclass(frozen=True)

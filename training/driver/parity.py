@@ -44,5 +44,4 @@ def check_parity(metrics: dict[str, float]) -> None:
 
 def sample_rows(count: int, wanted: int) -> Sequence[int]:
     """Evenly spread positions, at most `wanted`."""
-    step = max(1, count // wanted)
-    return range(0, count, step)[:wanted]
+    return range(0, count, max(1, count // wanted))[:wanted]

@@ -65,8 +65,7 @@ class Saving:
 
     def _save_trainer(self, path: str) -> Awaitable[None]:
         """The trainer is called at once: what it is asked next comes after it has copied its state."""
-        saving = asyncio.ensure_future(self._trainer.save(path))
-        return self._saved(saving)
+        return self._saved(asyncio.ensure_future(self._trainer.save(path)))
 
     async def _saved(self, saving: Awaitable[None]) -> None:
         with blame("the trainer"):

@@ -174,8 +174,7 @@ def verdict(answers: Sequence[str]) -> str:
 
 def markdown_table(header: list[str], rows: Iterable[list[str]]) -> str:
     """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in [header, ["---"] * len(header), *rows])
 
 
 def _sentence(study: Study, answer: str, answers: dict[str, str]) -> str:
