@@ -88,8 +88,7 @@ def _fewer_of_a_row(recipe: Recipe, shape: Shape) -> dict[str, int]:
     common = gcd(shape.key_heads, shape.heads, resources.num_trainers)
     tensor = max(_divisors(common, resources.trainer_tensor_parallel))
     context = max(_divisors(common // tensor, resources.trainer_context_parallel))
-    wanted = {"tensor": tensor, "context": context}
-    names = {f"trainer_{name}_parallel": count for name, count in wanted.items()}
+    names = {"trainer_tensor_parallel": tensor, "trainer_context_parallel": context}
     return {f"resources.{name}": count for name, count in names.items() if count != getattr(resources, name)}
 
 
