@@ -7,12 +7,12 @@ from training.chat import ChatTemplate, ChatTemplateError
 from training.codec import Codec
 from training.models import ModelError
 from training.pretrain import EOS
-from training.tasks.arithmetic import make_prompt, solution
+from training.tasks.arithmetic import make_prompt
 
 
 def test_text_comes_back(toy_model: Path) -> None:
     codec = Codec(toy_model)
-    text = make_prompt(37, 58).text + solution(37, 58)
+    text = make_prompt(37, 58).text + "78153509</think>95"
 
     assert codec.decode(codec.encode(text)) == text
     assert len(codec.encode("<think></think>")) == 2

@@ -9,6 +9,7 @@ import pytest
 
 from training.pretrain import EOS, make_tokenizer
 from training.tasks import Prompt, Task
+from training.tasks.arithmetic import make_prompt
 from training.teaching import FAMILIES
 
 SIZES = {"arithmetic": (2, 8), "countdown": (3, 5), "expressions": (2, 7)}
@@ -39,6 +40,12 @@ def family_task(name: str) -> Task:
 @pytest.mark.parametrize("name", ["arithmetic", "expressions"])
 def test_without_mistakes_responses_are_right(name: str) -> None:
     assert all(share_right(name, size, 0.0) == 1 for size in SIZES[name])
+
+
+def test_sums_are_worked_off_column_by_column() -> None:
+    response = FAMILIES["arithmetic"].worked(make_prompt(37, 58), 0.0, random.Random(0))
+
+    assert response == "78153509</think>95"  # 7 + 8 = 15, 3 + 5 + 1 = 09
 
 
 def test_searches_are_right_if_they_hit_before_patience_ends() -> None:
