@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from concurrent import futures
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -184,16 +185,11 @@ class Worker(ThreadWorker):
         try:
             has_all = sock.send_on()
         except OSError:
-            return self._stop_sending(conn)
+            return self._let_go(self.sending, conn)
         if has_all:
             self.poller.unregister(sock)
             self._end_request(conn, self.sending.pop(conn))
         return None
-
-    def _stop_sending(self, conn: TConn) -> None:
-        del self.sending[conn]
-        self.poller.unregister(conn.sock)
-        self._close(conn)
 
     def _end_request(self, conn: TConn, fs: futures.Future[Any]) -> None:
         if fs.cancelled() or fs.exception() is not None or not fs.result():
@@ -223,10 +219,11 @@ class Worker(ThreadWorker):
             return
         except OSError:
             pass
-        self._end_closing(conn)
+        self._let_go(self.closing, conn)
 
-    def _end_closing(self, conn: TConn) -> None:
-        del self.closing[conn]
+    def _let_go(self, answered: dict[TConn, Any], conn: TConn) -> None:
+        """End one of `sending` or `closing`."""
+        del answered[conn]
         self.poller.unregister(conn.sock)
         self._close(conn)
 
@@ -242,9 +239,9 @@ class Worker(ThreadWorker):
         while crowd := self._crowd():
             self._drop(min(crowd, key=lambda conn: self.receiving[conn].rate(now)), BUSY)
         for conn in [conn for conn in self.sending if conn.sock.deadline() < now]:
-            self._stop_sending(conn)
+            self._let_go(self.sending, conn)
         for conn in [conn for conn, until in self.closing.items() if until < now]:
-            self._end_closing(conn)
+            self._let_go(self.closing, conn)
 
     def _is_late(self, received: Receiving, now: float) -> bool:
         is_idle = not self.alive and not received.has_begun and now - received.began > LINGER_SECONDS
@@ -288,7 +285,5 @@ class _Said:
 
 def _send(sock: socket.socket, answer: bytes) -> None:
     """A few bytes to a client that may be gone."""
-    try:
+    with suppress(OSError):
         sock.send(answer)
-    except OSError:
-        return

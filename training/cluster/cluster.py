@@ -286,10 +286,8 @@ class Cluster:
         """What each engine may use of the GPUs that ranks of its bundle hold; empty: those that Ray gives it."""
         left = {bundle: list(gpus) for bundle, gpus in lent.items()}
         each = self._recipe.resources.gpus_per_generator if lent else 0
-        given = []
-        for seat in make_plan(self._recipe.resources).engines:
-            given.append([left[seat.bundle].pop(0) for _ in range(each)])
-        return given
+        engines = make_plan(self._recipe.resources).engines
+        return [[left[seat.bundle].pop(0) for _ in range(each)] for seat in engines]
 
     async def _open_broadcast(self) -> None:
         """Rank 0 of every group is the first trainer rank; engine workers follow."""

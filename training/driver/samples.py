@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,8 @@ class SampleKeeper:
         self._begin(partial(self._write, kind, step, groups, found))
 
     def _begin(self, work: partial[None]) -> None:
-        try:
+        with suppress(RuntimeError):  # the run has ended
             self._waiting.append(self._writer.submit(_guarded, work))
-        except RuntimeError:  # the run has ended
-            return
 
     def _write(
         self, kind: str, step: int, groups: Sequence[Group], found: Mapping[int, Mapping[str, float]]

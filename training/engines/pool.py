@@ -13,6 +13,7 @@ before it gets a request. A seat whose engines are lost again and again without 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -236,10 +237,8 @@ class EnginePool:
         """All that are there; those that are lost by it need not answer."""
 
         async def of(seat: int) -> None:
-            try:
+            with suppress(_Lost):
                 await self._ask(seat, ask, timeout, what)
-            except _Lost:
-                return
 
         await _all([of(seat) for seat in self._filled()])
 
