@@ -14,8 +14,10 @@ with a number that none had before. `Meeting.give_up` ends a group from outside:
 
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
@@ -87,8 +89,25 @@ class _Member:
             self._set("complete", "")
         else:
             self._said("complete", "all ranks to join", max(self._timeout, JOINING_SECONDS))
-        limit = timedelta(seconds=self._timeout)
-        self._group = _process_group(self._store, rank, group.size, device, limit, meeting.host)
+        self._group = self._connected()
+
+    def _connected(self) -> Any:
+        """The process group. Connecting waits for each other process, and nothing ends that wait where one has died
+        since it joined: so a thread does it, which ends at its timeout."""
+        made = Future[Any]()
+
+        def connect() -> None:
+            limit = timedelta(seconds=self._timeout)
+            try:
+                args = (self._store, self._rank, self._size, self._device, limit, self._meeting.host)
+                made.set_result(_process_group(*args))
+            except RuntimeError as error:
+                told = TransferError(f"rank {self._rank} of the weight broadcast could not connect: {error}")
+                made.set_exception(told)
+
+        threading.Thread(target=connect, name="connecting", daemon=True).start()
+        self._look_until(made.done)
+        return made.result()
 
     def _said(self, key: str, what: str, timeout: float | None = None) -> str:
         """What the sender wrote under `key`."""

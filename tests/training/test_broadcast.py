@@ -174,6 +174,28 @@ def test_a_group_of_which_one_has_died_is_given_up_and_the_others_make_another(
     assert value.result() == checksum(sent.items()) == checksum(received.result().items())
 
 
+def test_a_receiver_that_dies_between_joining_and_connecting_is_given_up() -> None:
+    """The sender and the others are told within moments, and make another group."""
+    first, second, third = meetings(3)
+    third.of_group(1).set("joined/2", "")
+    threads = ThreadPoolExecutor(2)
+    waiting = [threads.submit(Sender, first, Group(1, 3)), threads.submit(Receiver, second, Group(1, 3), 1)]
+    first.of_group(1).wait(["complete"])
+
+    third.give_up(1, "generator 1 died")
+
+    for future in waiting:
+        with pytest.raises(TransferError, match="given up, generator 1 died"):
+            future.result(TIMEOUT / 2)  # connecting gives up by itself only after TIMEOUT
+    threads.shutdown()
+    sender, receiver = joined(Group(2, 2), first, second)
+    sent = tensors()
+    value, received = together(
+        lambda: sender.send(sent.items()), lambda: dict(receiver.receive(plan(sent.items())))
+    )
+    assert value.result() == checksum(sent.items()) == checksum(received.result().items())
+
+
 def test_processes_receive_the_same_checksum() -> None:
     address = free_address("127.0.0.1")
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
