@@ -89,17 +89,17 @@ class _Member:
             self._set("complete", "")
         else:
             self._said("complete", "all ranks to join", max(self._timeout, JOINING_SECONDS))
-        self._group = self._connected()
+        self._group = self._connected(meeting.of_group(group.number))
 
-    def _connected(self) -> Any:
+    def _connected(self, store: Any) -> Any:
         """The process group. Connecting waits for each other process, and nothing ends that wait where one has died
-        since it joined: so a thread does it, which ends at its timeout."""
+        since it joined: so a thread does it, over a connection of its own to the store, and ends at its timeout."""
         made = Future[Any]()
 
         def connect() -> None:
             limit = timedelta(seconds=self._timeout)
             try:
-                args = (self._store, self._rank, self._size, self._device, limit, self._meeting.host)
+                args = (store, self._rank, self._size, self._device, limit, self._meeting.host)
                 made.set_result(_process_group(*args))
             except RuntimeError as error:
                 told = TransferError(f"rank {self._rank} of the weight broadcast could not connect: {error}")
