@@ -87,7 +87,8 @@ def test_refused_record_is_set_aside_and_the_others_arrive(
     assert not done and (done.sent, done.records) == (True, 2) and "step 11 is bad" in done.reason
     assert server.steps() == [step for step in range(20) if step not in (3, 11)]
     told = {"attempt": 1, "refused_records": 2, "refused_values": 0, "reason": done.reason}
-    assert [body for what, body in server.notices if what == "refused"] == [told]
+    # A busy machine may send them in two batches, and each notice counts all so far.
+    assert [body for what, body in server.notices if what == "refused"][-1] == told
     rejected = [json.loads(line) for line in Path(f"{run.journal_path}.rejected").read_text().splitlines()]
     assert [(r["status"], r["record"]["step"]) for r in rejected] == [(status, 3), (status, 11)]
     assert "step 3 is bad" in rejected[0]["reason"]

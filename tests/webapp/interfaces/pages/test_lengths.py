@@ -96,7 +96,8 @@ def test_words_are_counted_but_for_what_is_hidden():
     )
 
 
-def test_no_page_says_more_than_its_measure(ada, user, make_run):
+def test_no_page_says_more_than_its_measure(ada, user, make_run, settings):
+    settings.EMAIL_CONFIGURED = True
     things = make_things(user, make_run)
     found = {
         name: count((Client() if name in WITHOUT_ACCOUNT else ada).get(address(things)).content.decode())
