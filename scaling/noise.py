@@ -27,6 +27,7 @@ DIPS = 6.5  # standard errors; of the corpus' runs that end well none dips by mo
 MEDIANS = ((1, 1.0), (SIDE, 0.67))  # evaluations, and the standard deviation of their median
 MIN_FOR_DIPS = 8  # evaluations, which fewer tell poorly from noise
 JUMPS = 6.0  # times the noise, and the steps on its two sides
+MEDIAN_DIFFERENCE = 1.652  # median size of second differences of independent normal errors of unit variance
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,8 @@ def _jump(data: Points, sd: float) -> int | None:
     stays; None without one."""
     if len(data.reward) < 2 * SIDE:
         return None
+    usual = float(np.median(np.abs(np.diff(data.reward, 2)))) / MEDIAN_DIFFERENCE
+    sd = min(sd, max(usual, 0.5 * sd))  # of few evaluations a jump itself makes the noise look larger
     y = np.lib.stride_tricks.sliding_window_view(data.reward, 2 * SIDE)  # [n - 2 SIDE + 1, before and after]
     before, after, steps = y[:, :SIDE], y[:, SIDE:], np.diff(y)
     slope = 0.5 * (before[:, -1] - before[:, 0] + after[:, -1] - after[:, 0]) / (SIDE - 1)

@@ -313,6 +313,27 @@ def test_ordinary_curves_are_not_said_to_jump_or_fall(seed: int) -> None:
     assert extrapolate(*points(b=4.0, sd=0.004, seed=seed), [2.0]).status != "failed"
 
 
+@pytest.mark.parametrize("n", [8, 12])
+def test_a_jump_of_few_evaluations_is_seen_too(n: int) -> None:
+    """A resumed run with other prompts, say: the jump is among the differences that the noise is judged by."""
+    step = np.arange(n)
+    reward = 0.3 + 0.01 * step + 0.3 * (step >= n // 2) + 0.004 * (-1.0) ** step
+
+    found = extrapolate(1.0 + step, reward, [2.0 * n])
+
+    assert found.status == "failed" and f"jumps from {reward[n // 2 - 1]:.3f} to" in found.message
+
+
+@pytest.mark.parametrize("n", [8, 12, 20, 40])
+@pytest.mark.parametrize("rate", [0.0005, 0.002, 0.02])
+def test_rates_of_a_few_samples_are_not_said_to_jump(n: int, rate: float) -> None:
+    """Most of their differences are none at all, and the others of one sample or two."""
+    rng = np.random.default_rng(n)
+    for _ in range(100):
+        reward = rng.binomial(512, rate, n) / 512
+        assert "jump" not in extrapolate(np.arange(1.0, n + 1), reward, [2.0 * n]).message
+
+
 @pytest.mark.parametrize(
     ("compute", "reward", "at", "level", "words"),
     [
