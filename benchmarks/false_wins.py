@@ -53,9 +53,9 @@ class Curve:
         return Curve(self.compute[seen], self.reward[seen])
 
     def late(self, end: float) -> float:
-        """Mean of the evaluations in the last eighth before `end`."""
+        """Mean of the evaluations in the last eighth before `end`; NaN without one."""
         last = (self.compute > (1.0 - LATE) * end) & (self.compute <= end * (1 + 1e-9))
-        return float(self.reward[last].mean())
+        return float(self.reward[last].mean()) if last.any() else float("nan")
 
 
 @dataclass(frozen=True)
