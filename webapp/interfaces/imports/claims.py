@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.base.claims import CLAIM, is_free, take_turns
-from webapp.base.errors import NotFound
+from webapp.base.errors import first_of
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.imports.models import OPEN, Import, ImportedRun, State
 
@@ -113,10 +113,7 @@ def imports_of(project: Project) -> QuerySet[Import]:
 
 def import_by_id(project: Project, import_id: str) -> Import:
     """Raises NotFound, also for imports of other projects."""
-    found = imports_of(project).filter(pk=import_id).first()
-    if found is None:
-        raise NotFound(f"There is no import {import_id}.")
-    return found
+    return first_of(imports_of(project).filter(pk=import_id), f"There is no import {import_id}.")
 
 
 def runs_in(one: Import) -> QuerySet[ImportedRun]:

@@ -23,7 +23,7 @@ from training.study.file import Study as PlannedStudy
 from training.study.file import StudyFileError, load_study
 from training.study.findings import finding
 from webapp.base.claims import only_one
-from webapp.base.errors import NotFound, ServiceError
+from webapp.base.errors import ServiceError, first_of
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.services import default_organisation
 from webapp.identity.audit.services import record
@@ -189,9 +189,8 @@ def _delete(project: Project) -> None:
 
 def remove_example(*, actor: User) -> None:
     """For good. Raises NotFound where there is none."""
-    project = Project.objects.filter(is_example=True).select_related("organisation").first()
-    if project is None:
-        raise NotFound("There is no example project.")
+    examples = Project.objects.filter(is_example=True).select_related("organisation")
+    project = first_of(examples, "There is no example project.")
     with transaction.atomic():
         Example.objects.filter(pk=1).update(removed_at=timezone.now())
         record(

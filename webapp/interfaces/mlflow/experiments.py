@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.errors import InvalidInput, NotFound, first_of
 from webapp.base.formats import whole_in
 from webapp.identity.accounts.models import Project
 from webapp.interfaces.api.auth import READ, WRITE
@@ -103,10 +103,7 @@ def find_group(project: Project, experiment_id: str) -> Group:
     wanted: dict[str, Any] = (
         {"name": client_runs.DEFAULT_GROUP} if is_default else {"pk": whole_in(experiment_id, 18)}
     )
-    group = project.groups.filter(**wanted).first()
-    if group is None:
-        raise NotFound(f"No Experiment with id={experiment_id} exists.")
-    return group
+    return first_of(project.groups.filter(**wanted), f"No Experiment with id={experiment_id} exists.")
 
 
 def writable_group(project: Project, experiment_id: str) -> Group:

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from webapp.base.errors import InvalidInput, NotFound, ServiceError, Unauthorized
+from webapp.base.errors import InvalidInput, ServiceError, Unauthorized, first_of
 from webapp.base.requests import batch_of
 from webapp.identity.accounts.models import ApiToken
 from webapp.interfaces.api.auth import READ, WRITE, BearerToken
@@ -210,10 +210,8 @@ def log_artifact_use(token: ApiToken, given: Mapping[str, Any]) -> None:
 @answered("GET", READ)
 def artifact_blob(request: HttpRequest, token: ApiToken, project: str, digest: str) -> HttpResponseBase:
     """A content by its digest, of whichever of the token's project."""
-    found = artifacts.blobs_of(token.project).filter(sha256=digest).first()
-    if found is None:
-        raise NotFound(f"No file has the digest {digest}.")
-    return download(found)
+    found = artifacts.blobs_of(token.project).filter(sha256=digest)
+    return download(first_of(found, f"No file has the digest {digest}."))
 
 
 def _alert(entry: dict[str, Any], place: str) -> tuple[services.Line, dict[str, Any]]:

@@ -29,7 +29,7 @@ from django.db.models import Q, QuerySet, Sum
 from training.checkpoint_store import open_store
 from training.checkpoints import CheckpointError
 from webapp.base.disk import bytes_in_words, check_room, sha256
-from webapp.base.errors import Conflict, InvalidInput, NotFound
+from webapp.base.errors import Conflict, InvalidInput, NotFound, first_of
 from webapp.identity.accounts.models import Project, User
 from webapp.record.artifacts.models import Artifact
 from webapp.record.runs.models import Run
@@ -217,9 +217,7 @@ def used_by(project: Project) -> int:
 
 def find(run: Run, path: str) -> Artifact:
     """Raises NotFound."""
-    if (found := run.artifacts.filter(path=path).first()) is None:
-        raise NotFound(f"Run {run.pk} has no file {path}.")
-    return found
+    return first_of(run.artifacts.filter(path=path), f"Run {run.pk} has no file {path}.")
 
 
 def below(run: Run, folder: str) -> QuerySet[Artifact]:

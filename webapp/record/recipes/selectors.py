@@ -11,7 +11,7 @@ from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
 from training.hints import Hint, hints
 from training.models import ModelError, find_model, parameter_count
 from training.recipe import RecipeError, parse_recipe
-from webapp.base.errors import NotFound
+from webapp.base.errors import first_of
 from webapp.identity.accounts.models import Project
 from webapp.record.recipes.models import Recipe, Revision
 from webapp.record.recipes.services import SHIPPED, check_model_place
@@ -34,9 +34,7 @@ def recipes_of(project: Project) -> QuerySet[Recipe]:
 
 def recipe_by_slug(project: Project, slug: str) -> Recipe:
     """The recipe, annotated as in `recipes_of`. Raises NotFound."""
-    if (recipe := recipes_of(project).filter(slug=slug).first()) is None:
-        raise NotFound(f"There is no recipe {slug}.")
-    return recipe
+    return first_of(recipes_of(project).filter(slug=slug), f"There is no recipe {slug}.")
 
 
 def revisions_of(recipe: Recipe) -> QuerySet[Revision]:

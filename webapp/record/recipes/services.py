@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Max
 
 from training.models import is_hub_id, what_there_is
 from training.recipe import Recipe as RecipeConfig
 from training.recipe import RecipeError, content_hash, load_recipe, parse_recipe, recipe_names
+from webapp.base.claims import unless_there
 from webapp.base.errors import Conflict, InvalidInput
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.audit.services import record
@@ -103,13 +104,8 @@ def create_recipe(
     if not 1 <= len(name.strip()) <= 100:
         raise InvalidInput("name", "name must have 1 to 100 characters.")
     parsed = parse_config(config)
-    try:
-        with transaction.atomic():
-            recipe = Recipe.objects.create(
-                project=project, slug=slug, name=name.strip(), description=description
-            )
-    except IntegrityError as error:
-        raise Conflict(f"There is already a recipe {slug}.", field="slug") from error
+    with unless_there(Conflict(f"There is already a recipe {slug}.", field="slug")):
+        recipe = Recipe.objects.create(project=project, slug=slug, name=name.strip(), description=description)
     _append(recipe, parsed, message, user)
     record("recipe.created", actor=user, project=project, kind="recipe", key=recipe.slug, name=recipe.name)
     return recipe

@@ -9,7 +9,7 @@ from django.db.models import F, Func, JSONField, Q, QuerySet, Value
 from django.db.models.expressions import RawSQL
 
 from training import samples
-from webapp.base.errors import NotFound
+from webapp.base.errors import NotFound, first_of
 from webapp.record.runs.models import Run
 from webapp.record.samples.models import SampleFile
 from webapp.record.samples.store import path_of
@@ -63,9 +63,8 @@ def files_of(run: Run) -> QuerySet[SampleFile]:
 
 def find(run: Run, kind: str, step: int) -> SampleFile:
     """With its prompts. Raises NotFound."""
-    if (found := files_of(run).defer(None).filter(kind=kind, step=step).first()) is None:
-        raise NotFound(f"Run {run.pk} has no {kind} samples of step {step}.")
-    return found
+    found = files_of(run).defer(None).filter(kind=kind, step=step)
+    return first_of(found, f"Run {run.pk} has no {kind} samples of step {step}.")
 
 
 def rows_of(

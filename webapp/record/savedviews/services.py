@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from webapp.base.claims import unless_there
 from webapp.base.errors import Conflict, InvalidInput, NotFound
 from webapp.identity.accounts.models import Project, User
 from webapp.identity.accounts.permissions import Permission, require
@@ -53,14 +54,11 @@ def _create(user: User, project: Project, name: str, shared: bool, content: dict
     fields = {"name": name, "shared": shared} | content
     if SavedView.objects.filter(project=project, owner=user).count() >= MAX_VIEWS:
         raise InvalidInput(None, f"You have {MAX_VIEWS} views here; delete one first.")
-    try:
-        with transaction.atomic():
-            view = SavedView.objects.create(project=project, owner=user, **fields)
-            if shared:
-                _record(view.pk, user, project, shared)
-            return view
-    except IntegrityError:
-        raise _taken(name) from None
+    with unless_there(_taken(name)):
+        view = SavedView.objects.create(project=project, owner=user, **fields)
+        if shared:
+            _record(view.pk, user, project, shared)
+    return view
 
 
 def overwrite_view(
@@ -128,13 +126,10 @@ def set_default(view_id: int | None, *, user: User, project: Project) -> None:
 def _change(view_id: int, user: User, project: Project, version: int, fields: dict[str, Any]) -> None:
     """A conditional UPDATE: of two tabs that change the same version, one is told so."""
     own = SavedView.objects.filter(pk=view_id, owner=user, project=project)
-    try:
-        with transaction.atomic():
-            changed = own.filter(version=version).update(
-                version=F("version") + 1, updated_at=timezone.now(), **fields
-            )
-    except IntegrityError:
-        raise _taken(str(fields["name"])) from None
+    with unless_there(_taken(str(fields.get("name", "")))):
+        changed = own.filter(version=version).update(
+            version=F("version") + 1, updated_at=timezone.now(), **fields
+        )
     if changed:
         return
     if own.exists():

@@ -2,7 +2,7 @@
 
 from django.db.models import Model, QuerySet
 
-from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.errors import InvalidInput, first_of
 from webapp.identity.accounts.models import Project, User
 from webapp.record.runs.models import Run
 from webapp.science.decisions.models import About, DecisionKind, Entry
@@ -28,9 +28,7 @@ def decisions_of(project: Project, **filters: str) -> QuerySet[Entry]:
 
 def decision_by_id(project: Project, key: str) -> Entry:
     """One entry of this project. Raises NotFound, also for one of another project."""
-    if (found := decisions_of(project).filter(pk=key).first()) is None:
-        raise NotFound(f"There is no decision {key} in this project.")
-    return found
+    return first_of(decisions_of(project).filter(pk=key), f"There is no decision {key} in this project.")
 
 
 def people_of(project: Project) -> list[str]:

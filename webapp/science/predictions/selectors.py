@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
-from webapp.base.errors import InvalidInput, NotFound
+from webapp.base.errors import InvalidInput, first_of
 from webapp.identity.accounts.models import Project, User
 from webapp.record.recipes.models import Revision
 from webapp.science.predictions.calibration import Record, record_of
@@ -77,9 +77,8 @@ def _for_lists(rows: QuerySet[Prediction]) -> QuerySet[Prediction]:
 def prediction_by_id(project: Project, prediction_id: str) -> Prediction:
     """A prediction of this project, with status and outcomes. Raises NotFound, also for one of another project."""
     rows = with_status(Prediction.objects.filter(project=project, pk=prediction_id))
-    if (found := _for_lists(rows).select_related("project", "fit").first()) is None:
-        raise NotFound(f"There is no prediction {prediction_id}.")
-    return found
+    found = _for_lists(rows).select_related("project", "fit")
+    return first_of(found, f"There is no prediction {prediction_id}.")
 
 
 def awaiting_review(user: User, project: Project) -> QuerySet[Prediction]:

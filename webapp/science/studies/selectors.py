@@ -9,7 +9,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 import scaling
 from scaling.ranking import Course
-from webapp.base.errors import NotFound
+from webapp.base.errors import first_of
 from webapp.identity.accounts.models import Project
 from webapp.record.runs.ingest import spent_hours, summary_of
 from webapp.record.runs.models import Run, Series, State
@@ -136,9 +136,8 @@ def _counted(studies: QuerySet[Study]) -> QuerySet[Study]:
 
 def study_by_id(project: Project, study_id: str) -> Study:
     """A study of this project. Raises NotFound, also for one of another project."""
-    if (found := _counted(Study.objects.filter(project=project, pk=study_id)).first()) is None:
-        raise NotFound(f"There is no study {study_id}.")
-    return found
+    found = _counted(Study.objects.filter(project=project, pk=study_id))
+    return first_of(found, f"There is no study {study_id}.")
 
 
 def progress_of(study: Study) -> Progress:
